@@ -64,6 +64,7 @@ CURED = {
     "jax_part": ("static_argument", "edit", "nothing"),
     "jax_sharding": ("sharding", "edit", "nothing"),
     "jax_weak_type": ("weak_type", "edit", "nothing"),
+    "jax_wide_index": ("dtype", "edit", "rounding"),
     "tensorflow_sizes": ("shape", "edit", "nothing"),
     "tensorflow_new_function": ("new_function", "edit", "nothing"),
     "tensorflow_new_functions": ("new_function", "edit", "nothing"),
@@ -85,6 +86,7 @@ CURED = {
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),
+    "torch_wide": ("dtype", "edit", "rounding"),
     "torch_warm_up": ("grad_mode", "edit", "nothing"),
 }
 """By program: the cause, how the first remedy that a machine can follow is applied, and what else it changes."""

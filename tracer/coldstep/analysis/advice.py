@@ -39,6 +39,12 @@ _ANY = {
         "rounds).",
         changes="rounding",
     ),
+    "wide dtype": Row(
+        "{argument} has 64 bits in one call, as NumPy makes numbers by default, and 32 in another: cast it where it is "
+        "made.",
+        over="{narrow}",
+        changes="rounding",
+    ),
     "optimizer_state": Row(
         "Create the optimizer's state before the first step, or leave the optimizer's step out of the compiled "
         "function."
@@ -195,6 +201,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "number": _number(row, seen),
         "lazy": _lazy(row, rest, seen),
         "detached": _detached(seen),
+        "narrow": _narrow(stack, row, rest, seen),
         "undirected": on_no_device(seen.place.line),
         "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
     }  # fmt: skip
@@ -243,6 +250,21 @@ def _lazy(row: Recompile, rest: str, seen: Seen) -> str:
         return f"{name}{rest}" if (name := called(place.line)) else ""
     is_global = any(f"G['{root}']" in line for line in row.evidence)
     return path if is_global and place.line and seen.same_file else ""
+
+
+def is_wide(before: str | None, after: str | None) -> bool:
+    """Whether the first of two types is of numbers of 64 bits, and the other of the same numbers in 32."""
+    wide, narrow = ((type_ or "").partition("[")[0] for type_ in (before, after))
+    return wide in ("f64", "i64") and narrow == wide.replace("64", "32")
+
+
+def _narrow(stack: str, row: Recompile, rest: str, seen: Seen) -> str:
+    """The statement that casts an argument to its 32 bits, above the call that it has 64 in; "" where it may not."""
+    call, narrow = seen.place.call, dtype_name(row.after if is_wide(row.before, row.after) else row.before)
+    if call is None or not call.takes_lines_above or rest or not narrow:
+        return ""
+    cast = f"to(torch.{narrow})" if stack == "dynamo" else f'astype("{narrow}")'
+    return f"{call.expression} = {call.expression}.{cast}"
 
 
 def _detached(seen: Seen) -> str:
@@ -355,6 +377,8 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         return "two modes"
     if row.cause == "shape" and any(_PARAMETER in line for line in row.evidence):
         return "shape of a parameter"
+    if row.cause == "dtype" and row.pattern is None and (is_wide(before, after) or is_wide(after, before)):
+        return "wide dtype"
     if row.cause == "identity" and "freed" in before:
         return "freed"
     return "many objects" if row.cause == "identity" and after.startswith("another ") else None

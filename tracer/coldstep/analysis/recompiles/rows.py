@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from coldstep._util.expressions import expression
-from coldstep.analysis.advice import DEFAULT_DEVICE, ROOT, Seen, advise
+from coldstep.analysis.advice import DEFAULT_DEVICE, ROOT, Seen, advise, is_wide
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
@@ -98,6 +98,8 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     roots = _roots(compile_)
     of = callers.get((compile_.process, trace.details[compile_.id].identity), [compile_.caller])
     caller = of[0]  # a change has to come before the first variant
+    if row.cause == "dtype" and row.pattern is None and is_wide(row.after, row.before):
+        caller = compile_.caller
     if row.argument == DEFAULT_DEVICE:  # where one is set
         caller = compile_.caller if row.after != "None" else _caller_of(trace, row.previous)
     if row.cause == "requires_grad":  # where what has it is handed over
