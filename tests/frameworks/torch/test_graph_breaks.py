@@ -292,3 +292,36 @@ def test_what_runs_uncompiled_behind_a_break_is_answered_whatever_the_break_cost
     kinds = {row.id: row.kind for row in trace.findings}
     assert "graph_break" in [kinds[row.finding] for row in trace.answers]
     assert "Nothing to change" not in render(trace, 100)
+
+
+BRANCHING = """\
+import torch
+
+@torch.compile(backend="eager")
+def crop(x, longest):
+    length = int(x.max()) + 1
+    room = length + 1
+    {what}
+    return x * 2
+
+crop(torch.arange(3), 8)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("what", "is_held"),
+    [("x = x * room", True), ("if room > longest:\n        x = x[:longest]", False)],
+    ids=["computed with", "branched on"],
+)
+def test_a_setting_that_puts_the_value_into_the_graph_is_advised_where_nothing_branches_on_it(
+    what: str, is_held: bool, tmp_path: Path
+) -> None:
+    program.run(f"import coldstep\nwith coldstep.trace('run.pftrace'):\n{indented(BRANCHING, what)}", tmp_path)
+    row = coldstep.load(tmp_path / "run.pftrace").graph_breaks[0]
+    assert any(each.environment for each in row.remedies) == is_held
+    assert ("branches on the value" in row.advice) != is_held
+
+
+def indented(text: str, what: str) -> str:
+    return "".join(f"    {line}\n" for line in text.replace("{what}", what).splitlines())

@@ -11,12 +11,13 @@ from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.analysis.remedies.blocks import assigned, block_around, read
 from coldstep.analysis.remedies.edits import assigned_call, parsed
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules.dynamo import CONFIG
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
-from coldstep.model import GraphBreak, Remedy, Trace
+from coldstep.model import GraphBreak, Location, Remedy, Trace
 from coldstep.places import is_installed
 
 _OPTIMIZER = "torch.optim."
@@ -136,6 +137,10 @@ _BY_REASON = (
         "into a custom operator (torch.library.custom_op), which the graph then holds whole, or call it outside.",
     ),
 )
+_BRANCHES = (
+    "The code branches on the value, which breaks the graph also where that holds the number: read it outside of the "
+    "compiled function, and do there what follows from it."
+)
 _BY_KIND = {
     "data_dependent": "Keep the value on the device, and read it after the compiled function has returned.",
     "side_effect": "Move the side effect out of the compiled function.",
@@ -190,7 +195,11 @@ def advise(trace: Trace) -> None:
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
         names = {"logs": _method(line), "uniform": assigned_call(line, "random.random", "random.uniform(0.0, 1.0)")}
-        row.remedies = mending(row, trace.libraries.get(row.id), place, line, names)
+        library = trace.libraries.get(row.id)
+        if library is None and row.kind == "data_dependent" and _is_branched_on(trace, row.location):
+            row.remedies = remedies(_row(_BRANCHES), Case(_id(row), {}))
+        else:
+            row.remedies = mending(row, library, place, line, names)
         row.advice = advice(row.remedies)
 
 
@@ -223,10 +232,30 @@ def mending(
     chosen = _chosen(row, library)
     if row.location is not None and (chosen.instead or row.kind == "host_read"):
         place = Place(row.location, line=line)
-    at = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
     if row.kind == "skipped_frame" and library is None:
         chosen = replace(chosen, text=f"{_WHOLE} {chosen.text}")
-    return remedies(chosen, Case(f"graph_break.{row.kind}{at}", names, place)) if chosen.text else []
+    return remedies(chosen, Case(_id(row), names, place)) if chosen.text else []
+
+
+def _id(row: GraphBreak) -> str:
+    at = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
+    return f"graph_break.{row.kind}{at}"
+
+
+def _is_branched_on(trace: Trace, location: Location | None) -> bool:
+    """Whether the function chooses by the value that it reads in that line."""
+    block = block_around(trace.blocks, location) if location is not None else None
+    if block is None or location is None:
+        return False
+    *_, statement = block.within(location.line)
+    names = assigned([statement]) if isinstance(statement, ast.Assign | ast.AnnAssign) else set()
+    for each in ast.walk(block.tree):
+        if isinstance(each, ast.Assign) and each.lineno > statement.lineno and names & read(each.value):
+            names |= assigned(each.targets)
+    tests = [
+        each.test for each in ast.walk(block.tree) if isinstance(each, ast.If | ast.While | ast.IfExp | ast.Assert)
+    ]
+    return any(names & read(test) for test in tests)
 
 
 def _method(line: str) -> str:

@@ -606,7 +606,7 @@ class Recorder:
 
     def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
         self.uneventful = False
-        args = with_code(event.args) | {"break": event.id, "compile": event.compile}
+        args = self._blocks.broke(event.args) | {"break": event.id, "compile": event.compile}
         self._writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
 
     def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:

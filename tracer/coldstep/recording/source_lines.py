@@ -52,8 +52,8 @@ def quoted_place(place: Args) -> Args:
 
 
 class Blocks:
-    """Adds the loops and functions of the user's that advice may rewrite: where something compiled again or failed, or
-    holds each turn of a loop. Each is kept once."""
+    """Adds the loops and functions of the user's that advice reads or rewrites: where something compiled again or
+    failed, holds each turn of a loop, or broke a graph. Each is kept once."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
@@ -74,6 +74,10 @@ class Blocks:
         if isinstance(place := args.get("unrolled"), dict) and isinstance(place.get("location"), dict):
             args = args | {"unrolled": self._with_blocks(place, ("location",))}
         return self._with_blocks(args, ("failed_in",))
+
+    def broke(self, args: Args) -> Args:
+        """The arguments of a graph break."""
+        return self._with_blocks(with_code(args), ("location",))
 
     def _with_blocks(self, args: Args, keys: Sequence[str]) -> Args:
         for key in keys:
