@@ -123,6 +123,7 @@ GONE = {
     "jax_mask": ("failed_compile", "rounding"),
     "jax_masked_mean": ("failed_compile", "rounding"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
+    "torch_class": ("graph_break", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
 }
 """By program: the kind of finding that the first remedy takes away, where nothing compiled again."""

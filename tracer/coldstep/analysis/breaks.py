@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep.analysis.remedies.blocks import assigned, block_around, read
+from coldstep.analysis.remedies.blocks import Written, assigned, block_around, read
 from coldstep.analysis.remedies.edits import assigned_call, parsed
+from coldstep.analysis.remedies.hoisted import class_above
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules.dynamo import CONFIG
@@ -40,7 +41,7 @@ class _Advice:
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
 _IGNORE = "add each method that is called to torch._dynamo.config.ignore_logging_functions"
-_NO_NAMES = {"logs": "", "uniform": ""}
+_NO_NAMES = {"logs": "", "uniform": "", "moved": ""}
 _METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
 _PUT_OFF = "It puts off what prints tensors, constants and f-strings of these, and not a size."
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
@@ -124,6 +125,19 @@ _BY_REASON = (
         instead="{uniform}",
     ),
     _Advice(
+        # PyTorch 2.13: "Invalid call to __build_class__: Cannot trace class definition"
+        expression(r"__build_class__|class definition|LOAD_BUILD_CLASS"),
+        "A class that the compiled function defines is a new one at each call: define it once, outside the function.",
+        "{library} defines a class there, anew at each call: call it outside the compiled function.",
+        instead="{moved}",
+    ),
+    _Advice(
+        # PyTorch 2.13: "Unsupported Tensor.requires_grad_() call"
+        expression(r"requires_grad_\(\)"),
+        "Call requires_grad_() where the tensor is made, before it is handed to the compiled function.",
+        "{library} calls requires_grad_() there: call {library} outside the compiled function.",
+    ),
+    _Advice(
         # PyTorch 2.13: "Tensor.numpy() with trace_numpy=False"
         expression(r"trace_numpy"),
         "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
@@ -194,12 +208,19 @@ def advise(trace: Trace) -> None:
         caller = compile_.caller if compile_ is not None else None
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
-        names = {"logs": _method(line), "uniform": assigned_call(line, "random.random", "random.uniform(0.0, 1.0)")}
+        own, written = Place(row.location, line=line), _class_above(trace, row)
+        names = {
+            "logs": _method(line),
+            "uniform": assigned_call(line, "random.random", "random.uniform(0.0, 1.0)"),
+            "moved": written.code if written is not None else "",
+        }
+        if written is not None:
+            own = Place(written.location, lines=written.lines)
         library = trace.libraries.get(row.id)
         if library is None and row.kind == "data_dependent" and _is_branched_on(trace, row.location):
             row.remedies = remedies(_row(_BRANCHES), Case(_id(row), {}))
         else:
-            row.remedies = mending(row, library, place, line, names)
+            row.remedies = mending(row, library, place, own, names)
         row.advice = advice(row.remedies)
 
 
@@ -225,13 +246,17 @@ def discarded(trace: Trace) -> dict[str, int]:
 
 
 def mending(
-    row: GraphBreak, library: str | None, place: Place = NOWHERE, line: str = "", names: Mapping[str, str] = _NO_NAMES
+    row: GraphBreak,
+    library: str | None,
+    place: Place = NOWHERE,
+    own: Place = NOWHERE,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> list[Remedy]:
     """What to do about a break, in the user's own code or in that of a library. `place`: the first call of the compiled
-    function; `line`: the text of the one that broke; `names`: what the statements are filled in with."""
+    function; `own`: the lines that broke; `names`: what the statements are filled in with."""
     chosen = _chosen(row, library)
-    if row.location is not None and (chosen.instead or row.kind == "host_read"):
-        place = Place(row.location, line=line)
+    if chosen.instead or row.kind == "host_read":
+        place = own
     if row.kind == "skipped_frame" and library is None:
         chosen = replace(chosen, text=f"{_WHOLE} {chosen.text}")
     return remedies(chosen, Case(_id(row), names, place)) if chosen.text else []
@@ -240,6 +265,11 @@ def mending(
 def _id(row: GraphBreak) -> str:
     at = f":{row.location.file}:{row.location.line}" if row.location is not None else ""
     return f"graph_break.{row.kind}{at}"
+
+
+def _class_above(trace: Trace, row: GraphBreak) -> Written | None:
+    block = block_around(trace.blocks, row.location) if row.location is not None else None
+    return class_above(block, row.location.line) if block is not None and row.location is not None else None
 
 
 def _is_branched_on(trace: Trace, location: Location | None) -> bool:

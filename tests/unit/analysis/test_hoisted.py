@@ -1,0 +1,63 @@
+"""A class moves in front of the function that defines it only where it is the same there."""
+
+from __future__ import annotations
+
+import pytest
+from rewritten import replaced
+
+from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.hoisted import class_above
+from coldstep.model import Location
+
+CLASS = "    class Double(Function):\n        def forward(ctx, x):\n            return 2 * x\n\n"
+LONG = '"""a\nb"""'
+METHOD = "class Net:\n    @checked\n    def forward(self, x):\n{class_}        y = {use}\n        return y\n"
+
+
+def moved(text: str) -> str | None:
+    lines = text.splitlines()
+    line = next(at for at, each in enumerate(lines, 1) if each.strip().startswith("class Double"))
+    first = 2 if lines[0] == "class Net:" else 1
+    blocks = {("train.py", first): "".join(f"{each}\n" for each in lines[first - 1 :])}
+    block = block_around(blocks, Location("train.py", line, ""))
+    return replaced(text, class_above(block, line)) if block is not None else None
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def test_in_front_of_a_function_it_has_the_name_that_it_had() -> None:
+    made = moved(f"@compiled\ndef f(x):\n{CLASS}    return Double.apply(x)\n")
+    assert made == (
+        "class Double(Function):\n    def forward(ctx, x):\n        return 2 * x\n\n@compiled\ndef f(x):\n\n"
+        "    return Double.apply(x)\n"
+    )
+
+
+def test_in_front_of_a_method_it_is_an_attribute_of_the_class() -> None:
+    made = moved(METHOD.format(class_=indented(CLASS), use="Double.apply(x) + Double.apply(é := x)"))
+    assert made is not None
+    assert "    class Double(Function):\n        def forward(ctx, x):\n" in made
+    assert (
+        "    @checked\n    def forward(self, x):\n        y = self.Double.apply(x) + self.Double.apply(é := x)\n"
+        in made
+    )
+    compile(made, "net.py", "exec")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"def f(x, Function):\n{CLASS}    return Double.apply(x)\n",
+        f"def f(x):\n{CLASS}    Double = wrapped(Double)\n    return Double.apply(x)\n",
+        f"def f(x):\n    if x:\n{indented(CLASS)}        return Double.apply(x)\n",
+        f"def f(x):\n{CLASS.replace('2 * x', 'rate * x')}    rate = 2\n    return Double.apply(x)\n",
+        f"def f(x):\n{CLASS.replace('2 * x', LONG)}    return Double.apply(x)\n",
+        f"def f():\n{CLASS}",
+        METHOD.replace("self", "net").format(class_=indented(CLASS), use="Double.apply(x)"),
+        METHOD.format(class_=indented(CLASS.replace("2 * x", "Double")), use="Double.apply(x)"),
+    ],
+)
+def test_it_stays_where_it_would_be_another_or_the_function_would_be_empty(text: str) -> None:
+    assert moved(text) is None

@@ -1,0 +1,73 @@
+"""Moves a class that a function defines anew in each call in front of the function: where it reads nothing of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import dropwhile
+from symtable import symtable
+
+from coldstep.analysis.remedies.blocks import Block, Written, assigned, read
+
+
+def class_above(block: Block, line: int) -> Written | None:
+    """The function of the block with the class that is defined at that line in front of it; in a class as an attribute
+    of that, which the method reads as `self.Name`. None where it may not move, or nothing would be left."""
+    function = block.tree
+    made = next((each for each in getattr(function, "body", []) if _is_class(each, line)), None)
+    if not isinstance(function, ast.FunctionDef) or made is None or not _is_independent(block, function, made):
+        return None
+    uses = [each for each in _names(function, made) if each.id == made.name]
+    first, last = block.first, made.end_lineno or made.lineno
+    lines = [block.lines[number - first] for number in range(first, last + 1)]
+    begin = min([made.lineno, *(each.lineno for each in made.decorator_list)]) - first
+    inner = made.col_offset
+    moved = [line[inner:] for line in lines[begin:]]
+    if any(line[:inner].strip() for line in lines[begin:]) or len(function.body) == 1:
+        return None
+    left = lines[:begin]
+    if block.indent:  # a method
+        owner = function.args.args[0].arg if function.args.args else ""
+        if owner != "self" or made.name in read(made) or any(each.lineno != each.end_lineno for each in uses):
+            return None
+        below = _with_owner(block, uses, last, last := max([last, *(each.lineno for each in uses)]))
+        left += [*dropwhile(lambda line: not line.strip(), below)]
+    return block.written(first, last, [*moved, "", *left], function.name)
+
+
+def _is_class(node: ast.stmt, line: int) -> bool:
+    return isinstance(node, ast.ClassDef) and line in (node.lineno, *(each.lineno for each in node.decorator_list))
+
+
+def _is_independent(block: Block, function: ast.FunctionDef, made: ast.ClassDef) -> bool:
+    """Whether the class reads no name that the function binds, and holds no text of several lines."""
+    others = [function.args, *(each for each in function.body if each is not made)]
+    texts = (each for each in ast.walk(made) if isinstance(each, ast.Constant | ast.JoinedStr))
+    if any(each.lineno != each.end_lineno for each in texts) or made.name in assigned(others):
+        return False
+    around = [*made.bases, *made.decorator_list, *(each.value for each in made.keywords)]
+    if any(read(each) & assigned(others) for each in around):
+        return False
+    try:
+        [of_function] = symtable("\n".join(block.lines), "", "exec").get_children()
+    except (SyntaxError, ValueError):
+        return False
+    line = made.lineno - block.first + 1
+    of_class = next((each for each in of_function.get_children() if each.get_lineno() == line), None)
+    return of_class is not None and not any(each.is_free() for each in of_class.get_symbols())
+
+
+def _names(function: ast.FunctionDef, but: ast.ClassDef) -> Iterator[ast.Name]:
+    within = {*ast.walk(but)}
+    return (each for each in ast.walk(function) if isinstance(each, ast.Name) and each not in within)
+
+
+def _with_owner(block: Block, uses: list[ast.Name], after: int, last: int) -> list[str]:
+    """The lines between two with `self.` in front of each use."""
+    lines = []
+    for number in range(after + 1, last + 1):
+        line = block.lines[number - block.first].encode()
+        for use in sorted((each for each in uses if each.lineno == number), key=lambda each: -each.col_offset):
+            line = line[: use.col_offset] + b"self." + line[use.col_offset :]
+        lines.append(line.decode())
+    return lines
