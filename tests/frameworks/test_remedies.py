@@ -86,6 +86,7 @@ CURED = {
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),
+    "torch_warm_sizes": ("limit of 8 variants", "environment", "nothing"),
     "torch_wide": ("dtype", "edit", "rounding"),
     "torch_warm_up": ("grad_mode", "edit", "nothing"),
 }

@@ -15,6 +15,7 @@ from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.rules.dynamo import UNBACKED
 from coldstep.context import CACHE
 from coldstep.model import Compile, Finding, Recompile, Remedy, Trace
 from coldstep.places import is_installed
@@ -88,7 +89,7 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
             f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, known[:_MAX_ARGUMENTS]))}",
             cost_ns=sum(row.cost_ns for row in again),
             evidence=_table(groups),
-            advice="\n".join(dict.fromkeys(group[-1].advice for group in known[:_MAX_ARGUMENTS])),
+            advice="\n".join(dict.fromkeys(_deciding(group).advice for group in known[:_MAX_ARGUMENTS])),
             refs=[row.id for row in again],
             remedies=_each_once(known[:_MAX_ARGUMENTS]),
         )
@@ -100,7 +101,13 @@ def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
 
 def _each_once(groups: list[list[_Reason]]) -> list[Remedy]:
     """The remedies of some groups, in their order."""
-    return list({each.id: each for group in groups for each in group[-1].remedies}.values())
+    return list({each.id: each for group in groups for each in _deciding(group).remedies}.values())
+
+
+def _deciding(group: list[_Reason]) -> _Reason:
+    """The one whose remedies are for all of a group: what leaves a size of 0 or 1 open leaves the others open, too."""
+    special = (each for each in group if any(UNBACKED in remedy.environment for remedy in each.remedies))
+    return next(special, group[-1])
 
 
 def _by_argument(reasons: list[_Reason]) -> list[list[_Reason]]:
@@ -199,9 +206,9 @@ def _per_module(trace: Trace) -> Iterator[Finding]:
             f"{rows[0].function} was compiled for each of {len(others) + 1} modules: {_sequence(groups[0])}",
             cost_ns=_cost(others),
             evidence=_table(groups),
-            advice=groups[0][-1].advice,
+            advice=_deciding(groups[0]).advice,
             refs=[reason.compile.id for reason in others],
-            remedies=groups[0][-1].remedies,
+            remedies=_deciding(groups[0]).remedies,
         )
 
 
@@ -221,7 +228,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         else:
             evidence = _table(groups)
         evidence += _modules(trace, rows)
-        advice, mending = (groups[0][-1].advice, groups[0][-1].remedies) if groups else ("", [])
+        deciding = _deciding(groups[0]) if groups else None
+        advice, mending = (deciding.advice, deciding.remedies) if deciding is not None else ("", [])
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.details[reached.id].error

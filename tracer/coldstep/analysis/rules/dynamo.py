@@ -636,7 +636,8 @@ _NEEDED = (
 )
 _MARK = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
-_UNBACKED = {"TORCH_COMPILE_UNBACKED_SOURCES": "{unbacked}"}
+UNBACKED = "TORCH_COMPILE_UNBACKED_SOURCES"
+_UNBACKED = {UNBACKED: "{unbacked}"}
 """Of PyTorch 2.13. Where the code branches on the size, the graph breaks there."""
 _AS_TENSOR = "{expression} = torch.as_tensor({expression})"
 CONFIG = "import torch._dynamo.config as dynamo_config\ndynamo_config.{}"
