@@ -12,7 +12,7 @@ from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.breaks import _BY_REASON
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
 from coldstep.analysis.remedies import table
-from coldstep.analysis.remedies.edits import find_call, on_no_device
+from coldstep.analysis.remedies.edits import find_call, makes, on_no_device
 from coldstep.analysis.remedies.table import Place
 from coldstep.analysis.rules import dynamo, jax, tensorflow, torch_xla
 from coldstep.model import Change, Location, Recompile
@@ -103,3 +103,17 @@ def test_code_that_is_put_into_a_function_hides_no_module_from_the_lines_before_
     assert lines
     hidden = re.compile(r"\b(torch|jax|jnp|np|numpy|tf|tensorflow|logging)$")
     assert not [line for line in lines if hidden.search(line)]
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("loss, grads = jit(value_and_grad(loss_fn))(model)", "jit(value_and_grad(loss_fn))"),
+        ("return self.jit(f)(x) + 1", "self.jit(f)"),
+        ("y = f(x)", ""),
+        ("y = f(x)(y) + g(x)(y)", ""),
+        ("y = f(", ""),
+    ],
+)
+def test_a_line_that_calls_what_it_has_made_is_known(line: str, made: str) -> None:
+    assert makes(line) == made

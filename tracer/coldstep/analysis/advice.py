@@ -12,7 +12,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
-from coldstep.analysis.remedies.edits import Call, called, on_no_device, parsed, state_made, with_argument
+from coldstep.analysis.remedies.edits import Call, called, makes, on_no_device, parsed, state_made, with_argument
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
@@ -58,6 +58,10 @@ _ANY = {
         "A new function is made at each call, and compiled anew. Make it once, outside of the loop; or go on with the "
         "first one, which holds the same.",
         over="{kept}",
+    ),
+    "function of its line": Row(
+        "{made} makes a new function each time that the line runs, which is compiled anew. Make it once, outside the "
+        "loop, and give what it reads from around it as arguments."
     ),
     "cell again": Row(
         "The cell that defines this function ran again. Its source is the same, but the function is a new one, and "
@@ -193,6 +197,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
+        "made": makes(seen.place.line),
         "slice": seen.sliced.code if seen.sliced is not None else "",
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
@@ -373,6 +378,8 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         return "cell again"
     if seen.once is not None:
         return "made once"
+    if row.cause == "new_function" and makes(seen.place.line):
+        return "function of its line"
     if row.pattern == "mode_toggle":
         return "two modes"
     if row.cause == "shape" and any(_PARAMETER in line for line in row.evidence):

@@ -111,10 +111,11 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
     if (row.cause, compile_.stack) == ("optimizer_state", "torch_xla"):
         made = [Place(Location(*place, ""), line=line) for place, line in trace.code.items() if optimizer_made(line)]
         return Seen(is_open, named, within, made[0] if len(made) == 1 else NOWHERE)
+    line = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
     if caller is None or within or is_installed(caller.file):
-        return Seen(is_open, named, within, roots=frozenset(roots))
+        return Seen(is_open, named, within, Place(line=line), frozenset(roots))
     names = _parameters(trace, compile_)
-    line, known = trace.code.get((caller.file, caller.line), ""), trace.details[compile_.id]
+    known = trace.details[compile_.id]
     types = {each.argument: each.type for each in compile_.inputs or ()}
     place = call_of(trace, compile_, row.argument, caller, of)
     return Seen(

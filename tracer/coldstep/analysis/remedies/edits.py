@@ -131,6 +131,14 @@ def called(line: str) -> str:
     return objects[0] if len(objects) == 1 else ""
 
 
+def makes(line: str) -> str:
+    """`jit(grad(loss))` of a line that calls what that returns, `jit(grad(loss))(x)`; "" of any other line."""
+    tree = parsed(line.strip())
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+    made = [ast.unparse(each) for each in calls if isinstance(each, ast.Call)]
+    return made[0] if len(made) == 1 and len(made[0]) <= _MAX_PLAIN_CHARS else ""
+
+
 _STATE = {"step": "torch.tensor(0.0)"} | dict.fromkeys(
     ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), "torch.zeros_like(p)"
 )
