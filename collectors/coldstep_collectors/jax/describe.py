@@ -346,8 +346,8 @@ class _Instances:
         owner = layer.__self__ if isinstance(layer, MethodType) else layer
         if owner is None or isinstance(owner, (FunctionType, partial, type, ModuleType)):
             return None
-        if owner is layer and _call_of(owner) is None:
-            return None
+        if owner is layer and (_call_of(owner) is None or getattr(owner, "__wrapped__", None) is not None):
+            return None  # what a decorator made is known by what it wraps, however late it is collected
         kind = type(owner)
         slots = self._slots.setdefault(f"{kind.__module__}.{kind.__qualname__}", [])
         try:

@@ -454,6 +454,26 @@ def test_equinox_arguments_are_named_as_the_user_wrote_them(record: Record) -> N
     assert {row.origin for row in of(trace, "<lambda>")} == {"user"}
 
 
+def test_a_librarys_wrapper_that_is_made_anew_is_one_function_whatever_still_lives(record: Record) -> None:
+    nnx = pytest.importorskip("flax.nnx")
+    kept = []
+
+    def step(net: Any, x: Any) -> Any:
+        def loss(net: Any) -> Any:
+            return (net(x) ** 2).mean()
+
+        kept.append(nnx.jit(nnx.value_and_grad(loss)))
+        return kept[-1](net)
+
+    def run() -> None:
+        net = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+        for _ in range(4):
+            step(net, np.ones((5, 3), np.float32))
+
+    again = [row for row in record(run).recompiles if row.cause == "new_function"]
+    assert len(again) == 3
+
+
 def test_modules_of_flax_are_named_as_the_user_wrote_them(record: Record) -> None:
     nnx = pytest.importorskip("flax.nnx")
 
