@@ -117,3 +117,22 @@ def test_code_that_is_put_into_a_function_hides_no_module_from_the_lines_before_
 )
 def test_a_line_that_calls_what_it_has_made_is_known(line: str, made: str) -> None:
     assert makes(line) == made
+
+
+@pytest.mark.parametrize(
+    ("stack", "after", "code"),
+    [
+        ("jax", "f64[4]", 'x = x.astype("float32")'),
+        ("jax", "f64[] weak", ""),
+        ("dynamo", "f64[4]", "x = torch.as_tensor(x, dtype=torch.float32)"),
+        ("tensorflow", "f64[4]", ""),
+        ("torch_xla", "f64[4]", ""),
+    ],
+)
+def test_an_argument_is_cast_only_by_what_its_stack_has(stack: str, after: str, code: str) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change("x", "dtype", "f32[4]", after)
+    fields = {"cause": "dtype", "argument": "x", "before": "f32[4]", "after": after, "changes": [change]}
+    row = Recompile(**(vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []}))
+    place = Place(Location("train.py", 7, "<module>"), find_call("y = f(x)", "x", ["x"], ["f"]), line="y = f(x)")
+    assert [row.code for row in advise(trace, stack, row, Seen(place=place))] == [code]

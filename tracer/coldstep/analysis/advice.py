@@ -83,7 +83,7 @@ _ANY = {
 """What holds for every stack, by cause or by what else was seen."""
 # coldstep: "optimizer.param_groups[0]['betas'][0]"
 _BETA = expression(r"^optimizer(\.param_groups\[\d+\]\['betas'\])\[\d\]$")
-DEFAULT_DEVICE, _COMMITTED = "jax_default_device", " committed"
+DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
@@ -266,10 +266,12 @@ def is_wide(before: str | None, after: str | None) -> bool:
 def _narrow(stack: str, row: Recompile, rest: str, seen: Seen) -> str:
     """The statement that casts an argument to its 32 bits, above the call that it has 64 in; "" where it may not."""
     call, narrow = seen.place.call, dtype_name(row.after if is_wide(row.before, row.after) else row.before)
-    if call is None or not call.takes_lines_above or rest or not narrow:
+    is_number = _WEAK in f"{row.before} {row.after}"
+    if call is None or not call.takes_lines_above or rest or is_number or stack not in ("jax", "dynamo"):
         return ""
-    cast = f"to(torch.{narrow})" if stack == "dynamo" else f'astype("{narrow}")'
-    return f"{call.expression} = {call.expression}.{cast}"
+    given = call.expression
+    cast = f"torch.as_tensor({given}, dtype=torch.{narrow})" if stack == "dynamo" else f'{given}.astype("{narrow}")'
+    return f"{given} = {cast}"
 
 
 def _detached(seen: Seen) -> str:
