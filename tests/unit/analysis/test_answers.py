@@ -63,6 +63,15 @@ def test_where_nothing_needs_a_change_that_is_the_first_sentence(tmp_path: Path)
     assert head(trace).title.startswith("Nothing to change: 1 compile, none of them a recompile")
 
 
+def test_what_a_library_compiled_is_not_called_nothing(tmp_path: Path) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    trace.compiles[0].origin = "library"
+    assert head(trace).title == "Nothing to change: nothing of the program's own compiled"
+    trace.compiles.clear()
+    assert head(trace).title == "Nothing to change: nothing compiled"
+
+
 # --- code that is offered -----------------------------------------------------------------------------------------
 
 HOSTILE = ("x\nimport os", "__import__('os').system('x')", "x; y", "x if y else z", "lambda: 0", "[a for a in b]",

@@ -111,7 +111,8 @@ def _nothing(trace: Trace, blind: bool) -> str:
         return "Nothing to change, as far as was seen"
     made = sum(row.parent is None and row.origin == "user" for row in trace.compiles)
     if not made:
-        return "Nothing to change: nothing compiled"
+        own = " of the program's own" if trace.compiles else ""
+        return f"Nothing to change: nothing{own} compiled"
     first = next((row.first_step for row in trace.cost), None)
     paid = f"; the first step took {duration(first.wall_ns)}" if first is not None else ""
     return f"Nothing to change: {count(made, 'compile')}, {_again(trace)}{paid}"
