@@ -11,6 +11,7 @@ import coldstep
 from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.breaks import _BY_REASON
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
+from coldstep.analysis.recompiles.rows import call_of
 from coldstep.analysis.remedies import table
 from coldstep.analysis.remedies.edits import find_call, makes, on_no_device
 from coldstep.analysis.remedies.table import Place
@@ -136,3 +137,56 @@ def test_an_argument_is_cast_only_by_what_its_stack_has(stack: str, after: str, 
     row = Recompile(**(vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []}))
     place = Place(Location("train.py", 7, "<module>"), find_call("y = f(x)", "x", ["x"], ["f"]), line="y = f(x)")
     assert [row.code for row in advise(trace, stack, row, Seen(place=place))] == [code]
+
+
+@pytest.mark.parametrize(
+    ("line", "always"),
+    [
+        ("loss = f(x)", True),
+        ("for batch in f(x):", True),
+        ("losses = [f(x) for x in xs]", False),
+        ("total = sum(f(x) for x in xs)", False),
+        ("g = lambda x: f(x)", False),
+        ("for x in xs: y = f(x)", False),
+        ("def g(x): return f(x)", False),
+    ],
+)
+def test_a_statement_stands_above_a_call_that_each_run_of_the_line_makes_once(line: str, always: bool) -> None:
+    call = find_call(line, "x", ["x"], ["f"])
+    assert call is not None
+    assert call.takes_lines_above == always
+
+
+def test_an_attribute_is_not_given_another_value() -> None:
+    call = find_call("y = f(batch.obs)", "x", ["x"], ["f"])
+    assert call is not None
+    assert not call.may_assign("batch.obs")
+    assert call.may_assign("batch['obs']")
+
+
+@pytest.mark.parametrize(
+    ("block", "line", "begins", "assigns"),
+    [
+        ("for x in xs:\n    step(x)\n", 2, True, True),
+        ("for y in xs:\n    step(x)\n", 2, True, False),
+        ("def train(x):\n    y = 1\n    step(x)\n", 3, True, True),
+        ("def train():\n    for _ in range(3):\n        step(x)\n", 3, True, False),
+        ("def train(x):\n    losses.append(\n        step(x)\n    )\n", 3, False, True),
+        (None, 3, True, False),
+    ],
+)
+def test_a_name_is_assigned_above_a_call_only_where_it_is_one_of_that_functions(
+    block: str | None, line: int, begins: bool, assigns: bool
+) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    compile_ = next(row for row in trace.compiles if row.location is not None)
+    assert compile_.location is not None
+    compile_.function, compile_.inputs = "step", []
+    trace.code[compile_.location.file, compile_.location.line] = "def step(x):"
+    trace.code["main.py", line] = "step(x)"
+    trace.blocks.clear()
+    if block is not None:
+        trace.blocks["main.py", 1] = block
+    place = call_of(trace, compile_, "x", caller := Location("main.py", line, "train"), [caller])
+    assert place.call is not None
+    assert (place.location is not None, place.call.may_assign("x")) == (begins, assigns)

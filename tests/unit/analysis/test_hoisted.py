@@ -27,22 +27,20 @@ def indented(text: str) -> str:
     return "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
 
 
-def test_in_front_of_a_function_it_has_the_name_that_it_had() -> None:
+def test_in_front_of_a_function_it_has_a_name_of_its_own() -> None:
     made = moved(f"@compiled\ndef f(x):\n{CLASS}    return Double.apply(x)\n")
     assert made == (
-        "class Double(Function):\n    def forward(ctx, x):\n        return 2 * x\n\n@compiled\ndef f(x):\n\n"
-        "    return Double.apply(x)\n"
+        "class _f_Double(Function):\n    def forward(ctx, x):\n        return 2 * x\n\n@compiled\ndef f(x):\n"
+        "    return _f_Double.apply(x)\n"
     )
 
 
 def test_in_front_of_a_method_it_is_an_attribute_of_the_class() -> None:
     made = moved(METHOD.format(class_=indented(CLASS), use="Double.apply(x) + Double.apply(é := x)"))
     assert made is not None
-    assert "    class Double(Function):\n        def forward(ctx, x):\n" in made
-    assert (
-        "    @checked\n    def forward(self, x):\n        y = self.Double.apply(x) + self.Double.apply(é := x)\n"
-        in made
-    )
+    assert "    class _forward_Double(Function):\n        def forward(ctx, x):\n" in made
+    assert "    @checked\n    def forward(self, x):\n        y = self._forward_Double" in made
+    assert "y = self._forward_Double.apply(x) + self._forward_Double.apply(é := x)\n" in made
     compile(made, "net.py", "exec")
 
 
@@ -55,6 +53,10 @@ def test_in_front_of_a_method_it_is_an_attribute_of_the_class() -> None:
         f"def f(x):\n{CLASS.replace('2 * x', 'rate * x')}    rate = 2\n    return Double.apply(x)\n",
         f"def f(x):\n{CLASS.replace('2 * x', LONG)}    return Double.apply(x)\n",
         f"def f():\n{CLASS}",
+        f"def f(x):\n{CLASS.replace('def forward(ctx, x)', 'def forward(ctx, x=RATE)')}    return Double.apply(x)\n",
+        "def f(x):\n    class Double(Function):\n        values = []\n\n    return Double.apply(x)\n",
+        "def f(x):\n    class Double(Function):\n        rate = RATE\n\n    return Double.apply(x)\n",
+        f"def f(x):\n    @checked\n{CLASS}    return Double.apply(x)\n",
         METHOD.replace("self", "net").format(class_=indented(CLASS), use="Double.apply(x)"),
         METHOD.format(class_=indented(CLASS.replace("2 * x", "Double")), use="Double.apply(x)"),
     ],

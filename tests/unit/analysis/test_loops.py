@@ -122,7 +122,24 @@ def test_a_list_that_is_stacked_is_mapped() -> None:
         ("made = [jnp.sin(x[i]) for i in range(n)]", "    return np.stack(made)\n"),
         ("made = [jnp.sin(x[i]) for i in range(n)]", "    return jnp.stack(made), made[0]\n"),
         ("made = [jnp.sin(x[i]) for i in range(n)]", "    return made\n"),
+        ("made = [(jnp.cos(x[i]), jnp.sin(x[i])) for i in range(n)]", "    return jnp.array(made)\n"),
+        ("made = [ends(x[i]) for i in range(n)]", "    return jnp.asarray(made)\n"),
+        ("made = [jax.random.normal(rngs(), (2,)) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [jax.random.normal(key, (2,)) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [nn.Dense(8)(x[i]) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [self.layer(x[i]) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [jnp.sum(x, axis=i) for i in range(n)]", "    return jnp.stack(made)\n"),
+        ("made = [jnp.take(x, 0, i) for i in range(n)]", "    return jnp.stack(made)\n"),
     ],
 )
 def test_a_list_of_which_more_is_made_stays(line: str, after: str) -> None:
     assert listed(line, after) is None
+
+
+def test_what_is_split_is_a_list_which_no_traced_number_can_pick_from() -> None:
+    text = f"{HEAD}    parts = jnp.split(x, 4)\n    return jnp.stack([jnp.tanh(parts[i]) for i in range(4)])\n"
+    block = block_of(text, 3)
+    assert block is not None
+    assert as_vmap(block, 3, {"x"}) is None
+    assert loop("        x = x + jnp.sum(parts[i])\n", before="    parts = jnp.split(x, 4)\n") is None
+    assert loop("        y = x[i]\n", before="    y = key\n    x = [x, x]\n", after="    return y\n") is None

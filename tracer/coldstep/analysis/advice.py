@@ -270,6 +270,8 @@ def _narrow(stack: str, row: Recompile, rest: str, seen: Seen) -> str:
     if call is None or not call.takes_lines_above or rest or is_number or stack not in ("jax", "dynamo"):
         return ""
     given = call.expression
+    if not call.may_assign(given):
+        return ""
     cast = f"torch.as_tensor({given}, dtype=torch.{narrow})" if stack == "dynamo" else f'{given}.astype("{narrow}")'
     return f"{given} = {cast}"
 

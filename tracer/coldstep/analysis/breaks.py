@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
-from coldstep.analysis.remedies.blocks import Written, assigned, block_around, read
+from coldstep.analysis.remedies.blocks import Written, block_around, read
 from coldstep.analysis.remedies.edits import assigned_call, parsed
 from coldstep.analysis.remedies.hoisted import class_above
 from coldstep.analysis.remedies.row import Row
@@ -105,7 +105,8 @@ _BY_REASON = (
         expression(r"logging\.Logger|Logger\.\w+"),
         f"Log after the compiled function has returned, or let PyTorch leave the message out: {_IGNORE}.",
         f"{{library}} logs there: let PyTorch leave the message out, and {_IGNORE}.",
-        above="from logging import Logger\n" + CONFIG.format("ignore_logging_functions.add(Logger.{logs})"),
+        above="from logging import Logger as StandardLogger\n"
+        + CONFIG.format("ignore_logging_functions.add(StandardLogger.{logs})"),
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
@@ -278,14 +279,21 @@ def _is_branched_on(trace: Trace, location: Location | None) -> bool:
     if block is None or location is None:
         return False
     *_, statement = block.within(location.line)
-    names = assigned([statement]) if isinstance(statement, ast.Assign | ast.AnnAssign) else set()
-    for each in ast.walk(block.tree):
-        if isinstance(each, ast.Assign) and each.lineno > statement.lineno and names & read(each.value):
-            names |= assigned(each.targets)
-    tests = [
-        each.test for each in ast.walk(block.tree) if isinstance(each, ast.If | ast.While | ast.IfExp | ast.Assert)
-    ]
-    return any(names & read(test) for test in tests)
+    after = [each for each in ast.walk(block.tree) if getattr(each, "lineno", 0) > statement.lineno]
+    names = _named(statement)
+    for each in after:
+        if isinstance(each, ast.Assign) and names & read(each.value):
+            names |= _named(each)
+    choices = [each for each in after if isinstance(each, ast.If | ast.While | ast.IfExp | ast.Assert)]
+    return any(names & read(each.test) for each in choices)
+
+
+def _named(statement: ast.stmt) -> set[str]:
+    """The variables that a statement assigns, and no attributes."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
+    names = (each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target]))
+    return {each.id for each in names if isinstance(each, ast.Name)}
 
 
 def _method(line: str) -> str:

@@ -14,6 +14,7 @@ from coldstep.places import is_installed
 _NULLABLE = ("origin", "inputs")
 _DECORATORS = 30  # lines above a function that are searched through
 _MOST_CHARS = 200  # of one line
+_MOST_FIRST = 16  # of those around first calls: advice may be for these, too
 _MOST_BLOCKS, _MOST_LINES, _MOST_BLOCK_CHARS = 64, 100, 4_000
 _DEFINITIONS = ("def ", "async def ")
 _GO_ON = (")", "]", "}", "else:", "elif ", "except", "finally:", "#")
@@ -65,7 +66,8 @@ class Blocks:
         if key in self._keys and args.get("origin") == "user":
             return self._with_blocks(args, ("caller", "cause_at", "location"))
         self._keys.add(key)
-        return args
+        is_first = args.get("origin") == "user" and len(self._kept) < _MOST_FIRST
+        return self._with_blocks(args, ("caller",)) if is_first else args
 
     def ended(self, args: Args, about: Args) -> Args:
         """The arguments of one that ends; `about`: all that is known of it."""

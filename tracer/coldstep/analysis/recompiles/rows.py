@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from coldstep._util.expressions import expression
@@ -13,7 +14,7 @@ from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_on
 from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
 from coldstep.analysis.recompiles.new_objects import made_anew
-from coldstep.analysis.remedies.blocks import Written, block_around
+from coldstep.analysis.remedies.blocks import Written, assigned, block_around
 from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
@@ -171,7 +172,11 @@ def call_of(
     above = Location(at.file, at.line - 1, at.function) if at is not None else None
     decorator = trace.code.get((above.file, above.line), "") if above is not None else ""
     only = len({(each.file, each.line) for each in callers if each is not None}) == 1
-    return Place(caller, call, only, decorator, above, line)
+    block = block_around(trace.blocks, caller)
+    if call is not None and caller.function != "<module>":
+        call = replace(call, names=frozenset(assigned([block.tree]) if block is not None else ()))
+    begins = block is None or [*block.within(caller.line)][-1].lineno == caller.line
+    return Place(caller if begins else None, call, only, decorator, above, line)
 
 
 def _parameters(trace: Trace, compile_: Compile) -> list[str]:

@@ -24,6 +24,18 @@ class Call:
     """The line, without its indentation."""
     expression: str
     """The argument, as Python writes it."""
+    always: bool = True
+    """Whether it runs each time that the line is come to, and once: in no comprehension, lambda or body in the line."""
+    names: frozenset[str] | None = None
+    """The names that the function around it assigns; None where there is none, or it is not known."""
+
+    def may_assign(self, target: str) -> bool:
+        """Whether a name or an entry may be given another value above the line: no attribute, of which an object may
+        have no other, and no name that is another's."""
+        if target.isidentifier():
+            return self.names is None or target in self.names
+        tree = parsed(target)
+        return tree is not None and isinstance(getattr(tree.body[0], "value", None), ast.Subscript)
 
     @property
     def has_call(self) -> bool:
@@ -39,7 +51,7 @@ class Call:
     @property
     def takes_lines_above(self) -> bool:
         """Whether a statement may stand right above, and then names the object that the call is given."""
-        return takes_lines(self.line) and not self.line.startswith("while ") and self.is_object
+        return self.always and takes_lines(self.line) and not self.line.startswith("while ") and self.is_object
 
 
 @lru_cache(maxsize=1024)  # of many variants of one function the lines are the same
@@ -75,8 +87,21 @@ def find_call(line: str, name: str, names: Sequence[str], called: Sequence[str])
     tree = parsed(line)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _fits(node, names)] if tree else []
     by_name = [node for node in calls if ast.unparse(node.func).rpartition(".")[2] in called]
-    given = [value for node in by_name or calls if (value := _given(node, name, names)) is not None]
-    return Call(line, ast.unparse(given[0])) if len(given) == 1 else None
+    given = [(node, value) for node in by_name or calls if (value := _given(node, name, names)) is not None]
+    if tree is None or len(given) != 1:
+        return None
+    [(node, value)] = given
+    return Call(line, ast.unparse(value), node not in _sometimes(tree))
+
+
+def _sometimes(tree: ast.Module) -> set[ast.AST]:
+    """All that is in a comprehension, a lambda, or the body of a block that is in the line with its head."""
+    within = [each for each in ast.walk(tree) if isinstance(each, _TURNS)]
+    bodies = [each for node in tree.body for each in getattr(node, "body", ())]
+    return {each for node in (*within, *bodies) for each in ast.walk(node)}
+
+
+_TURNS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 
 
 def is_plain(text: str) -> bool:

@@ -11,8 +11,9 @@ from coldstep.analysis.remedies.blocks import Block, Written, assigned, read
 
 
 def class_above(block: Block, line: int) -> Written | None:
-    """The function of the block with the class that is defined at that line in front of it; in a class as an attribute
-    of that, which the method reads as `self.Name`. None where it may not move, or nothing would be left."""
+    """The function of the block with the class that is defined at that line in front of it, by a name of its own; in a
+    class as an attribute of that, which the method reads from `self`. None where it may not move, or nothing would be
+    left."""
     function = block.tree
     made = next((each for each in getattr(function, "body", []) if _is_class(each, line)), None)
     if not isinstance(function, ast.FunctionDef) or made is None or not _is_independent(block, function, made):
@@ -20,23 +21,28 @@ def class_above(block: Block, line: int) -> Written | None:
     uses = [each for each in _names(function, made) if each.id == made.name]
     first, last = block.first, made.end_lineno or made.lineno
     lines = [block.lines[number - first] for number in range(first, last + 1)]
-    begin = min([made.lineno, *(each.lineno for each in made.decorator_list)]) - first
+    begin = made.lineno - first
     inner = made.col_offset
     moved = [line[inner:] for line in lines[begin:]]
     if any(line[:inner].strip() for line in lines[begin:]) or len(function.body) == 1:
         return None
-    left = lines[:begin]
-    if block.indent:  # a method
-        owner = function.args.args[0].arg if function.args.args else ""
-        if owner != "self" or made.name in read(made) or any(each.lineno != each.end_lineno for each in uses):
-            return None
-        below = _with_owner(block, uses, last, last := max([last, *(each.lineno for each in uses)]))
-        left += [*dropwhile(lambda line: not line.strip(), below)]
+    is_method, head = bool(block.indent), f"class {made.name}"
+    owner = function.args.args[0].arg if function.args.args else ""
+    if (is_method and owner != "self") or made.name in read(made) or not moved[0].startswith(head):
+        return None
+    name = f"_{function.name}_{made.name}"
+    moved[0] = f"class {name}{moved[0].removeprefix(head)}"
+    below = _renamed(block, uses, f"self.{name}" if is_method else name, last, last := _last_of(uses, last))
+    left = [*lines[:begin], *dropwhile(lambda line: not line.strip(), below)]
     return block.written(first, last, [*moved, "", *left], function.name)
 
 
+def _last_of(uses: list[ast.Name], least: int) -> int:
+    return max([least, *(each.lineno for each in uses)])
+
+
 def _is_class(node: ast.stmt, line: int) -> bool:
-    return isinstance(node, ast.ClassDef) and line in (node.lineno, *(each.lineno for each in node.decorator_list))
+    return isinstance(node, ast.ClassDef) and line == node.lineno
 
 
 def _is_independent(block: Block, function: ast.FunctionDef, made: ast.ClassDef) -> bool:
@@ -45,8 +51,9 @@ def _is_independent(block: Block, function: ast.FunctionDef, made: ast.ClassDef)
     texts = (each for each in ast.walk(made) if isinstance(each, ast.Constant | ast.JoinedStr))
     if any(each.lineno != each.end_lineno for each in texts) or made.name in assigned(others):
         return False
-    around = [*made.bases, *made.decorator_list, *(each.value for each in made.keywords)]
-    if any(read(each) & assigned(others) for each in around):
+    if made.decorator_list or made.keywords or not all(map(_is_fixed, made.body)):
+        return False
+    if any(read(each) & assigned(others) for each in made.bases):
         return False
     try:
         [of_function] = symtable("\n".join(block.lines), "", "exec").get_children()
@@ -57,17 +64,27 @@ def _is_independent(block: Block, function: ast.FunctionDef, made: ast.ClassDef)
     return of_class is not None and not any(each.is_free() for each in of_class.get_symbols())
 
 
+def _is_fixed(node: ast.stmt) -> bool:
+    """Whether a statement of a class gives the same each time that it runs, and nothing that its methods may change."""
+    match node:
+        case ast.FunctionDef(args=args):
+            return all(isinstance(each, ast.Constant) for each in (*args.defaults, *filter(None, args.kw_defaults)))
+        case ast.Assign(value=ast.Constant()) | ast.Expr(value=ast.Constant()) | ast.Pass():
+            return True
+    return False
+
+
 def _names(function: ast.FunctionDef, but: ast.ClassDef) -> Iterator[ast.Name]:
     within = {*ast.walk(but)}
     return (each for each in ast.walk(function) if isinstance(each, ast.Name) and each not in within)
 
 
-def _with_owner(block: Block, uses: list[ast.Name], after: int, last: int) -> list[str]:
-    """The lines between two with `self.` in front of each use."""
+def _renamed(block: Block, uses: list[ast.Name], name: str, after: int, last: int) -> list[str]:
+    """The lines between two with another name in the place of each use."""
     lines = []
     for number in range(after + 1, last + 1):
         line = block.lines[number - block.first].encode()
         for use in sorted((each for each in uses if each.lineno == number), key=lambda each: -each.col_offset):
-            line = line[: use.col_offset] + b"self." + line[use.col_offset :]
+            line = line[: use.col_offset] + name.encode() + line[use.end_col_offset :]
         lines.append(line.decode())
     return lines

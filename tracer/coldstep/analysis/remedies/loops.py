@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 from coldstep._util.expressions import expression
@@ -15,8 +15,16 @@ _JAX = {"jax", "jnp", "lax"}
 _SIZED = {
     "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "reshape", "split", "tile", "repeat", "roll",
     "broadcast_to", "moveaxis", "swapaxes", "transpose", "expand_dims", "squeeze", "pad", "one_hot",
+    "flip", "take", "softmax", "log_softmax", "slice_in_dim", "sum", "mean", "max", "min", "cumsum", "sort", "argsort",
+    "concatenate", "stack",
 }  # fmt: skip
 """Functions that take a size or an axis: a traced number would end the program."""
+_LISTS = {
+    "split", "array_split", "hsplit", "vsplit", "dsplit", "unstack", "meshgrid", "broadcast_arrays", "nonzero",
+    "devices", "flatten",
+}  # fmt: skip
+"""Functions that give a list or a tuple, of which a traced number can pick nothing."""
+_SEQUENCES = (ast.List, ast.Tuple, ast.ListComp, ast.Dict, ast.Set)
 _EFFECTS = {
     "append", "extend", "insert", "pop", "update", "remove", "clear", "write", "setdefault", "item", "tolist", "print",
     "callback", "block_until_ready", "concatenate", "hstack", "vstack",
@@ -33,6 +41,7 @@ _EXCLUDED = (
 )  # fmt: skip
 _TURN, _CARRY, _LOOP = "turn", "carry", "fori_loop"
 _VMAP = "vmap"
+_STATEFUL = {"self", "nn", "nnx", "hk"}
 _STACKS = {"stack", "array", "asarray"}
 
 
@@ -51,7 +60,7 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     if assigned(body) & _seen_from_within(function, loop):
         return None
     index = loop.target.id
-    arrays = {*arrays, *_arrays(function)} - {index}
+    arrays = _arrays(function, arrays) - {index}
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
     if index in _read_outside(function, loop) or names & {_TURN, _CARRY, _LOOP} or index in assigned(body):
         return None
@@ -71,8 +80,9 @@ def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
     match lists[0].generators if stack is not None else []:
         case [ast.comprehension(target=ast.Name(id=index), iter=over, ifs=[], is_async=0)]:
             ends, turn = _range(over), ast.Expr(lists[0].elt)
-            arrays = {*arrays, *_arrays(function)} - {index}
-            if ends is None or not _is_computed(turn) or not _is_traceable(turn, index, arrays):
+            arrays = _arrays(function, arrays) - {index}
+            same = _is_computed(turn) and _is_traceable(turn, index, arrays) and _is_one_turns(turn.value, index)
+            if ends is None or not same or (_called(stack) != "stack" and not _is_array(turn.value)):
                 return None
             names = read(function)
             numbers = f"({', '.join(ends) if ends[0] != '0' else ends[1]})"
@@ -85,6 +95,28 @@ def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
             head = [f"{' ' * statement.col_offset}from jax import {_VMAP}"] if vmap == _VMAP else []
             return block.written(line, statement.end_lineno or line, [*head, *lines], "") if lines else None
     return None
+
+
+def _called(call: ast.Call | None) -> str:
+    return ast.unparse(call.func).rpartition(".")[2] if call is not None else ""
+
+
+def _is_array(node: ast.expr) -> bool:
+    """Whether an expression gives one array, as far as can be seen: a stack of tuples is another array."""
+    if isinstance(node, ast.BinOp):
+        return _is_array(node.left) or _is_array(node.right)
+    return isinstance(node, ast.Call) and _gives_array(node.func)
+
+
+def _is_one_turns(node: ast.expr, index: str) -> bool:
+    """Whether all that a turn calls depends on what it is given: no layer that it makes, and no state of an object."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            of_random = ".random." in f".{ast.unparse(each.func)}"
+            given = [*each.args, *(keyword.value for keyword in each.keywords)]
+            if root(each.func) in ("", *_STATEFUL) or not given or (of_random and index not in read(given[0])):
+                return False
+    return index in read(node)
 
 
 def _stacks(function: ast.FunctionDef, statement: ast.stmt, made: ast.ListComp) -> ast.Call | None:
@@ -100,7 +132,7 @@ def _stacks(function: ast.FunctionDef, statement: ast.stmt, made: ast.ListComp) 
             used = made
     calls = [each for each in ast.walk(function) if isinstance(each, ast.Call) and each.args == [used]]
     is_stack = calls and not calls[0].keywords and root(calls[0].func) in _JAX
-    return calls[0] if is_stack and ast.unparse(calls[0].func).rpartition(".")[2] in _STACKS else None
+    return calls[0] if is_stack and _called(calls[0]) in _STACKS else None
 
 
 def _written(block: Block, loop: ast.For, index: str, ends: tuple[str, str], carried: Sequence[str]) -> Written | None:
@@ -209,15 +241,27 @@ def _can_carry(function: ast.FunctionDef, loop: ast.For, carried: Sequence[str])
     return True
 
 
-def _arrays(function: ast.FunctionDef) -> Iterator[str]:
-    """The names that only hold what a function of JAX's returns."""
-    made: dict[str, bool] = {}
+def _arrays(function: ast.FunctionDef, parameters: Collection[str]) -> set[str]:
+    """The names that only hold what a function of JAX's returns, and the parameters that never hold a list."""
+    made: dict[str, bool] = dict.fromkeys(parameters, True)
     for each in ast.walk(function):
-        is_array = isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and root(each.value.func) in _JAX
+        value = each.value if isinstance(each, ast.Assign) else None
+        is_array = isinstance(value, ast.Call) and _gives_array(value.func)
         if isinstance(each, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For):
             for name in assigned([each.target] if not isinstance(each, ast.Assign) else each.targets):
-                made[name] = made.get(name, True) and is_array
-    yield from (name for name, is_array in made.items() if is_array)
+                computed = name in parameters and not isinstance(value, _SEQUENCES) and not _gives_list(value)
+                made[name] = made.get(name, True) and (is_array or computed)
+    return {name for name, is_array in made.items() if is_array}
+
+
+def _gives_array(called: ast.expr) -> bool:
+    return root(called) in _JAX and not _gives_list(called) and ".tree" not in ast.unparse(called)
+
+
+def _gives_list(value: ast.expr | None) -> bool:
+    """Whether a function, or a call of one, gives a list or a tuple."""
+    name = ast.unparse(value.func if isinstance(value, ast.Call) else value) if value is not None else ""
+    return name.rpartition(".")[2] in _LISTS and not name.endswith("random.split")
 
 
 # --- what a turn may do -----------------------------------------------------------------------------------------------
@@ -255,6 +299,8 @@ def _may_be_traced(node: ast.AST, above: dict[ast.AST, ast.AST], arrays: Collect
             case ast.BinOp(op=operator) if not isinstance(operator, _OPERATORS):
                 return False
             case ast.UnaryOp(op=ast.Not() | ast.Invert()):
+                return False
+            case ast.keyword(arg="axis" | "axes" | "num" | "size"):
                 return False
             case ast.BinOp() | ast.UnaryOp() | ast.keyword():
                 pass

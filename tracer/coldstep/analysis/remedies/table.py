@@ -6,11 +6,12 @@ itself as a name, an attribute, a subscript or a literal. Else the remedy has it
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from string import Formatter
 
-from coldstep.analysis.remedies.edits import Call, is_plain, takes_lines, with_keyword
+from coldstep.analysis.remedies.edits import Call, is_plain, parsed, takes_lines, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.model import Location, Put, Remedy
 
@@ -121,7 +122,19 @@ def _code(template: str, case: Case) -> str:
     expression = call.expression if call is not None else ""
     filled = {key: expression if key == "expression" else case.names[key] for key in names}
     whole = [expression + value if key in ("rest", "like") else value for key, value in filled.items()]
-    return template.format_map(filled) if filled.get("like") != "" and all(map(is_plain, whole)) else ""
+    if filled.get("like") == "" or not all(map(is_plain, whole)):
+        return ""
+    made = template.format_map(filled)
+    return made if call is None or all(map(call.may_assign, _targets(made, expression))) else ""
+
+
+def _targets(code: str, expression: str) -> Iterator[str]:
+    """What statements assign: names, and the argument."""
+    tree = parsed(code)
+    for each in tree.body if tree is not None else ():
+        for target in each.targets if isinstance(each, ast.Assign) else ():
+            if isinstance(target, ast.Name) or (expression and ast.unparse(target).startswith(expression)):
+                yield ast.unparse(target)
 
 
 def _environment(row: Row, case: Case) -> dict[str, str]:

@@ -295,8 +295,13 @@ def _held(trace: Trace, row: Compile) -> int:
 # --- remedies -----------------------------------------------------------------------------------------------------
 
 _JITTED_ONCE = " jit the function once, outside the loop: a function made anew is compiled again, whatever it holds."
-_STRONG = "{expression} = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, jax.numpy.result_type(leaf)), {expression})"
-_PINNED = "{expression} = jax.device_put({expression}, jax.devices()[0])"
+_STRONG = (
+    "from jax import numpy as jax_numpy, tree as jax_tree\n"
+    "{expression} = jax_tree.map(lambda leaf: jax_numpy.asarray(leaf, jax_numpy.result_type(leaf)), {expression})"
+)
+_PINNED = (
+    "from jax import device_put as put, devices as all_devices\n{expression} = put({expression}, all_devices()[0])"
+)
 
 REMEDIES = {
     "shape": Row("JAX compiles once for each shape: {fixed}.", changes="data"),
@@ -331,8 +336,8 @@ REMEDIES = {
         "Equinox compiles in each Python number that a module holds: hold {argument} in an array, if the code only "
         "computes with it.",
         above=(
-            "from equinox import tree_at\nfrom jax.numpy import asarray\n"
-            "{expression} = tree_at(lambda held: held{rest}, {expression}, asarray({expression}{rest}))"
+            "from equinox import tree_at as with_leaf\nfrom jax.numpy import asarray as to_array\n"
+            "{expression} = with_leaf(lambda held: held{rest}, {expression}, to_array({expression}{rest}))"
         ),
         each=True,
         changes="rounding",
@@ -340,7 +345,7 @@ REMEDIES = {
     "number given to Equinox": Row(
         "Equinox compiles in each Python number that a module holds: give {argument} as an array, if the code only "
         "computes with it.",
-        above="from jax.numpy import asarray\n{number} = asarray({number})",
+        above="from jax.numpy import asarray as to_array\n{number} = to_array({number})",
         each=True,
         changes="rounding",
     ),
@@ -394,7 +399,10 @@ REMEDIES = {
         "The step returns {argument} spread over the devices in another way than it took it: begin so, "
         "jax.device_put((params, state), sharding) once before the loop, with the sharding that it comes back with "
         "({after}).",
-        above="{expression}{rest} = jax.device_put({expression}{rest}, {expression}{like}.sharding)",
+        above=(
+            "from jax import device_put as put\n"
+            "{expression}{rest} = put({expression}{rest}, {expression}{like}.sharding)"
+        ),
     ),
     "fed_back_output committed": Row(
         "The step returns {argument} pinned to its device, since another argument was: put everything there once "
