@@ -54,7 +54,7 @@ def quoted_place(place: Args) -> Args:
 
 class Blocks:
     """Adds the loops and functions of the user's that advice reads or rewrites: where something compiled again or
-    failed, holds each turn of a loop, or broke a graph. Each is kept once."""
+    failed, holds each turn of a loop, or broke a graph; and around the first calls. Each is kept once."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
