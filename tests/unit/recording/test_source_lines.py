@@ -54,9 +54,19 @@ def texts(args: dict[str, Any]) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(("line", "block"), [(10, (4, 11)), (16, (15, 16)), (23, (19, 23)), (25, None), (99, None)])
 def test_a_block_goes_as_far_as_the_function_or_the_outermost_loop(place: Any, line: int, block: Any) -> None:
     blocks, args = Blocks(), {"key": "f", "origin": "user", "caller": place(line)}
-    assert texts(blocks.begun(args)) == []  # the first time
     assert texts(blocks.begun(args)) == ([block] if block else [])
     assert texts(blocks.begun(args)) == []  # it is there
+
+
+def test_of_first_calls_a_few_have_theirs_and_of_further_ones_each(place: Any, tmp_path: Path) -> None:
+    many = tmp_path / "many.py"
+    many.write_text("for i in range(3):\n    step(i)\n" * 20)
+    blocks, found = Blocks(), []
+    for number in range(20):
+        args = {"key": f"f{number}", "origin": "user", "caller": {"file": str(many), "line": 2 * number + 2}}
+        found.append(len(texts(blocks.begun(args))))
+    assert found == [1] * 16 + [0] * 4
+    assert len(texts(blocks.begun(args))) == 1
 
 
 def test_a_failure_has_its_function_and_a_loop_its_own(place: Any) -> None:
