@@ -139,7 +139,8 @@ def test_of_such_a_run_nothing_is_foretold(routes: Path) -> None:
 
 
 def test_a_compiler_that_ran_below_is_told_until_a_row_names_it(tmp_path: Path) -> None:
-    (tmp_path / "kernel.cpp").write_text("#include <iostream>\n#include <map>\n#include <string>\nint main() {}\n")
+    code = '#include <iostream>\n#include <regex>\nint main() { return std::regex_match("x", std::regex("x")); }\n'
+    (tmp_path / "kernel.cpp").write_text(code)
     path = tmp_path / "run.pftrace"
     with coldstep.trace(path, collectors=["process"]):
         compiler = subprocess.Popen(["g++", "-O2", "-o", "kernel.out", "kernel.cpp"], cwd=tmp_path)
