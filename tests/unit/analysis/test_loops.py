@@ -91,6 +91,7 @@ def test_a_loop_that_is_read_otherwise_stays(before: str, after: str, over: str)
 def test_the_index_is_used_where_a_traced_one_will_do() -> None:
     body = "        x = x + jnp.sin(0.1 * i) * x[i]\n        x = x.at[i].set(i / 2)\n"
     assert loop(f"{body}        key = jax.random.fold_in(key, i)\n") is not None
+    assert loop("        x = x + jnp.sum(x * i)\n") is not None
 
 
 def listed(line: str, after: str = "    return jnp.stack(made)\n") -> str | None:

@@ -15,10 +15,13 @@ _JAX = {"jax", "jnp", "lax"}
 _SIZED = {
     "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "reshape", "split", "tile", "repeat", "roll",
     "broadcast_to", "moveaxis", "swapaxes", "transpose", "expand_dims", "squeeze", "pad", "one_hot",
-    "flip", "take", "softmax", "log_softmax", "slice_in_dim", "sum", "mean", "max", "min", "cumsum", "sort", "argsort",
     "concatenate", "stack",
 }  # fmt: skip
 """Functions that take a size or an axis: a traced number would end the program."""
+_OF_AXIS = {
+    "flip", "take", "softmax", "log_softmax", "slice_in_dim", "sum", "mean", "max", "min", "cumsum", "sort", "argsort",
+}  # fmt: skip
+"""The same, but for their first argument."""
 _LISTS = {
     "split", "array_split", "hsplit", "vsplit", "dsplit", "unstack", "meshgrid", "broadcast_arrays", "nonzero",
     "devices", "flatten",
@@ -307,7 +310,9 @@ def _may_be_traced(node: ast.AST, above: dict[ast.AST, ast.AST], arrays: Collect
             case ast.Call(func=ast.Attribute(value=ast.Subscript(value=ast.Attribute(attr="at")))):
                 return True  # x.at[…].set(…)
             case ast.Call(func=called):
-                return root(called) in _JAX and ast.unparse(called).rpartition(".")[2] not in _SIZED
+                name = ast.unparse(called).rpartition(".")[2]
+                is_data = name not in _SIZED and (name not in _OF_AXIS or outer.args[:1] == [node])
+                return root(called) in _JAX and is_data
             case ast.Subscript(value=ast.Attribute(attr="at")):
                 return node is outer.slice
             case ast.Subscript(value=ast.Name(id=name)):
