@@ -22,7 +22,10 @@ class Patch:
     def undo(self) -> str | None:
         """Put back the original; if somebody else has patched over ours, leave it, and report that."""
         owner, name = self._owner, self._name
-        if vars(owner).get(name) is not self._value:
+        there = vars(owner).get(name)
+        if self._own and there is self._old:  # the hook has put it back itself
+            return None
+        if there is not self._value:
             return f"{name} of {owner!r:.100}, which somebody else has wrapped"
         if self._own:
             setattr(owner, name, self._old)

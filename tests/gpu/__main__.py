@@ -91,7 +91,7 @@ def marks(out: Path, until: float) -> str:
 
     def step_us(watched: str) -> float:
         program = Program("marks", "marks.py", "torch", [], {"WATCHED": watched})
-        return float(program.printed(out / "marks", "cuda", max(1.0, until - time.monotonic())))
+        return float(program.done(out / "marks", "cuda", max(1.0, until - time.monotonic())).stdout)
 
     print("marks …", file=sys.stderr, flush=True)
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +18,8 @@ from coldstep.model import Interval, Trace
 HERE = Path(__file__).parent
 TOP = HERE.parents[1]
 ROOTS = [str(TOP / name) for name in ("tracer", "collectors", "viewers")]
+AS_PRINTED = 0.05
+"""By how much autotuning's seconds may differ from those that the framework prints."""
 WITHIN = 0.25
 """By how much would_fit may be off."""
 
@@ -38,6 +42,8 @@ class Ran:
 
     trace: Trace
     printed: str
+    said: str = ""
+    """On stderr."""
 
     @property
     def steps(self) -> list[Interval]:
@@ -58,10 +64,10 @@ class Program:
 
     def run(self, folder: Path, device: str, timeout_s: float) -> Ran:
         """Run it in a process of its own, in `folder`. Raises RuntimeError with the end of what it printed."""
-        printed = self.printed(folder, device, timeout_s)
-        return Ran(coldstep.load(folder / "run.pftrace"), printed)
+        done = self.done(folder, device, timeout_s)
+        return Ran(coldstep.load(folder / "run.pftrace"), done.stdout, done.stderr)
 
-    def printed(self, folder: Path, device: str, timeout_s: float) -> str:
+    def done(self, folder: Path, device: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
         """The same, of one that need not write a trace."""
         folder.mkdir(parents=True, exist_ok=True)
         roots = [*ROOTS, str(entry_points(folder.resolve())), os.environ.get("PYTHONPATH", "")]
@@ -77,7 +83,7 @@ class Program:
             raise RuntimeError(f"it did not end within {timeout_s:.0f} s") from None
         if done.returncode:
             raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"it ended with {done.returncode}")
-        return done.stdout
+        return done
 
 
 def steady(ran: Ran) -> Iterator[str]:
@@ -144,12 +150,66 @@ def fits(ran: Ran) -> Iterator[str]:
         yield f"would_fit says {expected:,} bytes, and {held:,} were held"
 
 
+def leaves_nothing(ran: Ran) -> Iterator[str]:
+    """That all is seen, and no hook stays in the process."""
+    yield from (note for note in ran.trace.run.notes if "inert" in note)
+    if ran.trace.unplaced:
+        yield f"compiled by a route that was not seen: {[row.what for row in ran.trace.unplaced]}"
+
+
+def tunes(ran: Ran) -> Iterator[str]:
+    """That autotuning takes what PyTorch prints, in its rows and in the ledger."""
+    # PyTorch 2.11: "SingleProcess AUTOTUNE benchmarking takes 0.9 seconds and 2.7 seconds precompiling for 20 choices"
+    said = re.findall(r"benchmarking takes ([\d.]+) seconds and ([\d.]+) seconds precompiling", ran.said)
+    yield from _differs(ran, sum(float(part) for pair in said for part in pair))
+
+
+def tunes_own_kernel(ran: Ran) -> Iterator[str]:
+    """That Triton's autotuner takes what Triton prints, and that a kernel without it is one build."""
+    # Triton 3.6: "finished after 3.41s,"
+    yield from _differs(ran, sum(map(float, re.findall(r"finished after ([\d.]+)s,", ran.printed))))
+    builds = [(row.name, row.tool, row.state) for row in ran.trace.builds]
+    if [row for row in builds if row[1] != "gcc"] != [("add_kernel", "triton", "built")] or len(builds) < 2:
+        yield f"of builds it shows {builds}"  # with what loads and launches kernels, made by a C compiler
+    if [row.choices for row in ran.trace.autotuning] != [12]:
+        yield f"of choices it shows {[row.choices for row in ran.trace.autotuning]}"
+
+
+def _differs(ran: Ran, printed_s: float) -> Iterator[str]:
+    rows = sum(row.compile_ns + row.timing_ns for row in ran.trace.autotuning) / 1e9
+    ledger = sum(row.phases.get("autotune", 0) for row in ran.trace.intervals) / 1e9
+    if not printed_s:
+        yield "the framework prints no autotuning"
+    elif max(abs(rows / printed_s - 1), abs(ledger / printed_s - 1)) > AS_PRINTED:
+        yield f"autotuning takes {printed_s:.2f} s as printed, {rows:.2f} s in its rows, {ledger:.2f} s in the ledger"
+
+
+def as_measured(ran: Ran) -> Iterator[str]:
+    """That what is paid before the first step takes what the program measures around it."""
+    for phase, seconds in json.loads(ran.printed.splitlines()[-1]).items():
+        ns = sum(row.phases.get(phase, 0) for row in ran.trace.intervals)
+        if abs(ns / 1e9 - seconds) > max(0.1 * seconds, 0.01):
+            yield f"{phase} takes {seconds:.2f} s as measured, {ns / 1e9:.2f} s in the ledger"
+    if [(row.name, row.state) for row in ran.trace.builds] != [("added", "built")]:
+        yield f"of builds it shows {[(row.name, row.state) for row in ran.trace.builds]}"
+
+
 PROGRAMS = [
     Program("Inductor with Triton", "train.py", "torch", [steady, executes, triton, memory], {"MODE": "default"}),
-    Program("max-autotune", "train.py", "torch", [steady, executes, triton], {"MODE": "max-autotune-no-cudagraphs"}),
+    Program(
+        "max-autotune", "train.py", "torch", [steady, executes, triton, tunes], {"MODE": "max-autotune-no-cudagraphs"}
+    ),
     Program("CUDA graphs", "train.py", "torch", [steady, cuda_graphs], {"MODE": "reduce-overhead"}),
     Program("XLA", "xla.py", "jax", [steady, executes]),
     Program("a spawned engine", "engine.py", "torch", [engine], runner=["-m", "coldstep", "run", "-o", "run.pftrace"]),
+    Program(
+        "kernels of its own",
+        "own_kernel.py",
+        "torch",
+        [steady, tunes_own_kernel, leaves_nothing],
+        {"TRITON_PRINT_AUTOTUNING": "1"},
+    ),
+    Program("before the first step", "before_steps.py", "torch", [as_measured, leaves_nothing]),
     Program("would_fit, PyTorch", "fit_torch.py", "torch", [fits]),
     Program("would_fit, JAX", "fit_jax.py", "jax", [fits], {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
 ]

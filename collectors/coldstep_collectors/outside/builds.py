@@ -27,11 +27,14 @@ def _extension(call: Call) -> Args:
 
 
 def _built(call: Call, begin: Begin, made: Any) -> Args:
-    """Whether it was built just now: the library is younger than the call."""
     library = made if isinstance(made, str) else getattr(made, "__file__", None)
-    since = float((begin.args or {})["unix_s"])
+    return {"state": state_of(library, float((begin.args or {})["unix_s"]))}
+
+
+def state_of(library: str | None, since: float) -> str:
+    """Whether it was built just now: the library is younger than the call."""
     try:
         is_new = library is None or os.stat(library).st_mtime >= since - _SLACK_S
     except OSError:
         is_new = True
-    return {"state": "built" if is_new else "loaded"}
+    return "built" if is_new else "loaded"

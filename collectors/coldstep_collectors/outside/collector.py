@@ -13,6 +13,8 @@ from coldstep_collectors.outside.around import Around
 ROWS = (*weights.ROWS, *groups.ROWS)
 HOOKS = {
     "triton.compiler": "kernels:watch_kernels",
+    "triton.runtime.build": "kernels:watch_stubs",
+    "triton.runtime.autotuner": "kernel_tuning:watch_tuning",
     "torch.utils.cpp_extension": "builds:watch_builds",
     "torch.utils.file_baton": "locks:watch_batons",
     "torch.utils.data": "loaders:watch_loaders",

@@ -1,16 +1,23 @@
-"""Triton kernels of the program's own: each compile of one, and each load of one from Triton's cache."""
+"""Triton kernels of the program's own: each compile of one, each load of one from Triton's cache, and what launches
+them."""
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from functools import wraps
 from types import FrameType
 from typing import Any
 
+from coldstep.events import CHOICES
+from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.outside.around import Around
+from coldstep_collectors.outside.builds import state_of
+from coldstep_collectors.outside.kernel_tuning import is_choosing
 
 _COMPILER = "torch._inductor"  # whose kernels have phases of their own
+_DRIVERS = ("triton.backends.nvidia.driver", "triton.backends.amd.driver")
 
 
 def watch_kernels(compiler: Any, around: Around) -> None:
@@ -27,6 +34,9 @@ def watch_kernels(compiler: Any, around: Around) -> None:
         frame = sys._getframe(1)
         if _is_inductors(frame):
             return real(src, *args, **options)
+        if is_choosing():
+            with around.within(AUTOTUNE, frame, {CHOICES: True}):
+                return real(src, *args, **options)
         facts = {"build": str(getattr(src, "name", src)).rpartition("/")[2], "tool": "triton"}
         with around.within("kernel.jit", frame, facts) as more:
             hits.hit = False
@@ -38,6 +48,30 @@ def watch_kernels(compiler: Any, around: Around) -> None:
     around.put(compiler, "compile", compiled)
     if getattr(sys.modules.get("triton"), "compile", None) is real:
         around.put(sys.modules["triton"], "compile", compiled)
+
+
+def watch_stubs(build: Any, around: Around) -> None:
+    """Hook what has a C compiler make the code through which Triton loads and launches kernels, once for each form."""
+    real = build.compile_module_from_src
+
+    @wraps(real)
+    def compiled(src: Any, name: Any, *args: Any, **options: Any) -> Any:
+        frame = sys._getframe(1)
+        if _is_inductors(frame):
+            return real(src, name, *args, **options)
+        if is_choosing():
+            with around.within(AUTOTUNE, frame, {CHOICES: True}):
+                return real(src, name, *args, **options)
+        began = time.time()
+        with around.within("kernel.jit", frame, {"build": str(name), "tool": "gcc"}) as more:
+            made = real(src, name, *args, **options)
+            if more is not None:
+                more["state"] = state_of(getattr(made, "__file__", None), began)
+            return made
+
+    for module in (build, *map(sys.modules.get, _DRIVERS)):
+        if module is not None and getattr(module, "compile_module_from_src", None) is real:
+            around.put(module, "compile_module_from_src", compiled)
 
 
 def _listen(compilation: Any, hits: threading.local, around: Around) -> None:

@@ -29,6 +29,7 @@ _BUSY_CORES = 0.1  # of a processor: from there on a pool's worker is at work
 _MAX_COMMAND_CHARS = 500
 # Debian 12: "x86_64-linux-gnu-g++-12"
 _CPP = expression(r"(?:.*-)?(?:g\+\+|gcc|c\+\+|cc|clang(?:\+\+)?|icpx|nvcc)(?:-[\d.]+)?")
+_INDUCTOR, _TRITON = "torch._inductor", "triton."  # modules, by how their names begin
 _BUILDERS = ("ninja", "hipcc", "rustc", "cc1plus")
 _ASKS = ("--version", "-v", "-V", "--help", "-dumpversion", "-dumpfullversion", "-dumpmachine")
 """Options by which a compiler describes itself, and compiles nothing."""
@@ -116,11 +117,14 @@ class Children:
     def _began(self, popen: subprocess.Popen[Any], args: object, begin_ns: int, frame: FrameType) -> None:
         words = _words(args)
         name = os.path.basename(words[0]) if words else "process"
-        inductor = _called_by_inductor(frame)
+        compiler = _compiler_above(frame)
+        inductor = compiler == _INDUCTOR
         pool = inductor and any(_POOL in word for word in words)
         phase = None if pool or not inductor else "inductor.triton" if name in _GPU else "inductor.cpp"
+        if compiler == _TRITON and (name in _GPU or _CPP.fullmatch(name) is not None):
+            phase = "kernel.jit"
         child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, _told(words), os.getpid())
-        child.direct, child.pool, child.helper = True, pool, inductor or _is_helper(words)
+        child.direct, child.pool, child.helper = True, pool, compiler is not None or _is_helper(words)
         child.started_by = Places().users_line(frame)
         child.python = name.startswith("python") and not child.helper
         seen = self._known.get(popen.pid)  # by a look, before it ran its own command
@@ -167,13 +171,13 @@ class Children:
         child.started_by, child.followed = Places().users_line(frame), forked and self._sink.follows_children
         child.process = weakref.ref(process)
         only_loads = forked and module.startswith(_LOADER)
-        child.helper = only_loads or module == "multiprocessing.managers" or _called_by_inductor(frame)
+        child.helper = only_loads or module == "multiprocessing.managers" or _compiler_above(frame) is not None
         child.imported = _own_framework() if forked else None
         self._pythons += 1
         self._known[process.pid] = child
 
     def _forked(self, frame: FrameType) -> None:
-        if (framework := _own_framework()) and not _called_by_inductor(frame):
+        if (framework := _own_framework()) and _compiler_above(frame) is None:
             self._forks.append((now(), framework))
 
     # --- looks ------------------------------------------------------------------------------------------------
@@ -371,12 +375,17 @@ def _is_helper(words: Sequence[str]) -> bool:
     return any(helper in word for helper in _HELPERS for word in words)
 
 
-def _called_by_inductor(frame: FrameType | None) -> bool:
+def _compiler_above(frame: FrameType | None) -> str | None:
+    """Which compiler starts a process: Triton where a program's own kernel asks for it, and no graph of Inductor's."""
+    found = None
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(("torch._inductor", "triton.")):
-            return True
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(_INDUCTOR):
+            return _INDUCTOR
+        if module.startswith(_TRITON):
+            found = _TRITON
         frame = frame.f_back
-    return False
+    return found
 
 
 # --- notices each process that this one starts -----------------------------------------------------------------------

@@ -19,6 +19,7 @@ import coldstep
 from coldstep.analysis.budgets import judge, parse
 from coldstep.analysis.unobserved import unseen_route
 from coldstep.model import Trace
+from coldstep_collectors.patch import Patch
 from coldstep_viewers.report.headline import headline
 from coldstep_viewers.report.terminal import render
 
@@ -155,6 +156,11 @@ def assert_as_measured(done: str, trace: Trace, *phases: str) -> None:
     for phase in phases:
         assert spent[phase] == pytest.approx(measured[phase], rel=0.1, abs=0.005), phase
     check_ledger(trace)
+
+
+NEEDS_TRITON = pytest.mark.skipif(
+    find_spec("triton") is None, reason="PyTorch's wheel for the CPU brings no Triton; that of .venv-xla does"
+)
 
 
 @pytest.fixture(scope="module")
@@ -337,9 +343,9 @@ assert "cubin" in made.asm and triton.compile.__module__ == "triton.compiler.com
 """
 
 
+@pytest.mark.torch_xla
+@NEEDS_TRITON
 def test_a_kernel_of_the_programs_own_is_compiled_once_and_loaded_after_that(tmp_path: Path) -> None:
-    if find_spec("triton") is None:
-        pytest.skip("no Triton here: PyTorch's wheel for the CPU brings none")
     program.run(TRITON, tmp_path, env={"TRITON_CACHE_DIR": str(tmp_path / "cache")})
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert [(row.name, row.tool, row.state) for row in trace.builds] == [
@@ -348,6 +354,134 @@ def test_a_kernel_of_the_programs_own_is_compiled_once_and_loaded_after_that(tmp
     assert trace.builds[0].location is not None
     assert seconds(trace)["kernel.jit"] > 0.05
     assert unseen_route(trace) is None
+
+
+TUNED_KERNEL = """
+import os, time
+import torch, triton, triton.language as tl
+import coldstep
+
+def timed(call, quantiles):
+    call()
+    time.sleep(0.1)
+    return [0.2, 0.1, 0.3] if "REFUSED" not in os.environ else 1 / 0
+
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 128)], key=["n"], do_bench=timed)
+@triton.jit
+def add_kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+
+x, out = torch.zeros(1000), torch.zeros(1000)
+before = vars(type(add_kernel)).copy()
+with coldstep.trace("run.pftrace"):
+    for n in (1000, 1000, 900):
+        with coldstep.step():
+            try:
+                add_kernel[(16,)](x, out, n)
+            except ZeroDivisionError:
+                print("refused")
+assert vars(type(add_kernel)) == before
+print(out.sum().item())
+"""
+
+
+@pytest.mark.torch_xla
+@NEEDS_TRITON
+def test_what_tritons_autotuner_tries_is_one_row_for_each_key(tmp_path: Path) -> None:
+    done = program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1"})
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [(row.operation, row.choices, row.winner[:9]) for row in trace.autotuning] == [
+        ("add_kernel(n=1000)", 2, "BLOCK: 64"), ("add_kernel(n=900)", 2, "BLOCK: 64"),
+    ]  # fmt: skip
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    for step, row in zip([steps[0], steps[2]], trace.autotuning, strict=True):
+        assert row.timing_ns == pytest.approx(step.phases["autotune"], rel=0.01)
+        assert row.timing_ns >= 200_000_000
+        assert row.location is not None
+        assert (row.gain_ns, row.pays_after_calls, row.cached) == (None, None, False)
+    assert "autotune" not in steps[1].phases
+    assert done.stdout.split()[-1] == "1000.0"
+    check_ledger(trace)
+
+
+@pytest.mark.torch_xla
+@NEEDS_TRITON
+def test_a_choice_of_tritons_autotuner_that_raises_ends_the_phase(tmp_path: Path) -> None:
+    done = program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1", "REFUSED": "1"})
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert done.stdout.split() == ["refused"] * 3 + ["1000.0"]  # what the choices wrote
+    assert trace.autotuning == []
+    assert [row for row in trace.collectors if row.state == "failed"] == []
+    assert len([row for row in trace.intervals if row.kind == "step" and "autotune" in row.phases]) == 3
+    check_ledger(trace)
+
+
+CHOICES = r"""
+import time
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+import triton.runtime.build as build
+import coldstep
+
+def timed(call, quantiles):
+    config = call.__closure__[[*call.__code__.co_freevars].index("config")].cell_contents
+    types = {"out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    triton.compile(ASTSource(kernel, types, {(2,): config.kwargs["BLOCK"]}), target=GPUTarget("cuda", 90, 32))
+    return config.kwargs["BLOCK"]
+
+@triton.jit
+def kernel(out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, 1.0, mask=at < n)
+
+tuned = triton.autotune([triton.Config({"BLOCK": block}) for block in (128, 64)], key=["n"], do_bench=timed)(kernel)
+stub = '''
+#include <Python.h>
+static struct PyModuleDef tiny = {PyModuleDef_HEAD_INIT, "tiny", 0, -1, 0};
+PyMODINIT_FUNC PyInit_tiny(void) { return PyModule_Create(&tiny); }
+'''
+with coldstep.trace("run.pftrace"):
+    try:
+        tuned[(1,)](None, 100)
+    except RuntimeError as error:
+        print(error)  # there is no device to launch it on
+    for _ in range(2):
+        build.compile_module_from_src(stub, "tiny")
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.torch_xla
+@NEEDS_TRITON
+def test_what_compiles_a_choice_or_what_launches_a_kernel_is_no_unseen_route(tmp_path: Path) -> None:
+    done = program.run(CHOICES, tmp_path, env={"TRITON_CACHE_DIR": str(tmp_path / "cache")})
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert "0 active drivers" in done.stdout
+    [row] = trace.autotuning
+    assert (row.operation, row.choices, row.winner[:9]) == ("kernel(n=100)", 2, "BLOCK: 64")
+    assert row.compile_ns > row.timing_ns > 0
+    assert [(row.name, row.tool, row.state) for row in trace.builds] == [
+        ("tiny", "gcc", "built"), ("tiny", "gcc", "loaded"),
+    ]  # fmt: skip
+    assert trace.unplaced == []
+    assert {*seconds(trace)} >= {"autotune", "kernel.jit"}
+    check_ledger(trace)
+
+
+def test_a_hook_that_has_taken_itself_away_leaves_nothing() -> None:
+    class Module:
+        """What a hook goes into."""
+
+    owner: Any = Module
+    owner.starts = real = object()
+    patch = Patch(owner, "starts", object())
+    owner.starts = real
+    assert patch.undo() is None
+    patch = Patch(owner, "starts", object())
+    owner.starts = object()
+    assert patch.undo() is not None
 
 
 def test_a_trace_of_none_of_it_has_none(tmp_path: Path) -> None:

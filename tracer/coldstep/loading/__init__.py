@@ -199,7 +199,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         children=children(rows),
         builds=builds(rows, time, locations),
         transfers=transfers(rows, time, locations),
-        autotuning=autotuning(rows, time, compiles),
+        autotuning=autotuning(rows, time, compiles, locations),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
 

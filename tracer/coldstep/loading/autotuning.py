@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from coldstep.events import CHOICES, TUNED
 from coldstep.loading.row_types import Slice
-from coldstep.loading.slices import Rows
+from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, union
 from coldstep.model import Autotuning, Compile
 from coldstep.vocabulary import AUTOTUNE
 
 
-def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile]) -> list[Autotuning]:
+def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile], locations: Locations) -> list[Autotuning]:
     """All of a process, in the order in which they ended."""
     by_id = {row.id: row for row in compiles}
     threads: dict[int, list[Slice]] = defaultdict(list)
@@ -26,7 +26,7 @@ def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile]) -> list[
         for piece in sorted(pieces, key=lambda piece: (piece.start, -piece.end)):
             if isinstance(outcome := piece.args.get(TUNED), dict):
                 of = by_id.get(str(piece.args.get("of")))
-                ended.append((piece.start, _row(rows, time, since, piece, outcome, of)))
+                ended.append((piece.start, _row(rows, time, locations, since, piece, outcome, of)))
                 since = []
             else:
                 since.append(piece)
@@ -34,7 +34,13 @@ def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile]) -> list[
 
 
 def _row(
-    rows: Rows, time: Timeline, pieces: list[Slice], at: Slice, outcome: dict[str, object], of: Compile | None
+    rows: Rows,
+    time: Timeline,
+    locations: Locations,
+    pieces: list[Slice],
+    at: Slice,
+    outcome: dict[str, object],
+    of: Compile | None,
 ) -> Autotuning:
     whole = union([(piece.start, piece.end) for piece in pieces])
     compiling = union([(piece.start, piece.end) for piece in pieces if CHOICES in piece.args])
@@ -51,7 +57,7 @@ def _row(
         gain_ns=gain,
         pays_after_calls=-(-whole // gain) if gain else None,
         cached=all(CHOICES in piece.args for piece in pieces),
-        location=(of.caller or of.location) if of is not None else None,
+        location=(of.caller or of.location) if of is not None else locations.read(at.args.get("caller")),
         interval=time.at(at.start),
     )
 

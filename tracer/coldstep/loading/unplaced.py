@@ -114,8 +114,8 @@ def _inside(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
 
 def _programs(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
     """The compilers below. Those that a framework's own compile had begun have a phase, and may outlast it; what begins
-    beside them is theirs, as what begins within a build is the build's."""
-    builds = [piece for piece in rows.slices if piece.category in BUILDS]
+    beside them is theirs, as what begins within a build or an autotuning is that one's."""
+    builds = [piece for piece in rows.slices if piece.category in (*BUILDS, AUTOTUNE)]
     started = {piece.args.get("pid") for piece in builds}
     compiled = ((piece.start, piece.end) for piece in rows.work if piece.category and compiles.covers(piece.start))
     built = [*builds, *(piece for piece in rows.work if piece.args.get("pid") in started)]
