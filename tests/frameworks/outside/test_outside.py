@@ -467,6 +467,8 @@ def test_what_compiles_a_choice_or_what_launches_a_kernel_is_no_unseen_route(tmp
     ]  # fmt: skip
     assert trace.unplaced == []
     assert {*seconds(trace)} >= {"autotune", "kernel.jit"}
+    title = r"Nothing to change: 2 builds outside of the frameworks took .*, autotuning took "
+    assert re.search(title, render(trace, 200)) is not None
     check_ledger(trace)
 
 

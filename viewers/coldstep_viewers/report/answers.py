@@ -112,10 +112,19 @@ def _nothing(trace: Trace, blind: bool) -> str:
     made = sum(row.parent is None and row.origin == "user" for row in trace.compiles)
     if not made:
         own = " of the program's own" if trace.compiles else ""
-        return f"Nothing to change: nothing{own} compiled"
+        return f"Nothing to change: {_outside(trace) or f'nothing{own} compiled'}"
     first = next((row.first_step for row in trace.cost), None)
     paid = f"; the first step took {duration(first.wall_ns)}" if first is not None else ""
     return f"Nothing to change: {count(made, 'compile')}, {_again(trace)}{paid}"
+
+
+def _outside(trace: Trace) -> str:
+    """What was paid where no framework compiled anything: a kernel that Triton compiles is compiled, too."""
+    tuned = sum(row.compile_ns + row.timing_ns for row in trace.autotuning)
+    built = sum(row.wall_ns for row in trace.builds)
+    words = [f"{count(len(trace.builds), 'build')} outside of the frameworks took {duration(built)}"] if built else []
+    words += [f"autotuning took {duration(tuned)}"] if tuned else []
+    return ", ".join(words)
 
 
 def _again(trace: Trace) -> str:
