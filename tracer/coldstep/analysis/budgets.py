@@ -397,7 +397,7 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
         yield _check("ready", subject, late, 0, [each for each in late_findings if each not in builds])
         if builds:
             yield _check("ready_builds", row.name, len(builds), 0, builds)
-    if not rows:
+    if not rows and (trace.run.job is None or not trace.readiness):  # of a job, one process is enough
         after = trace.ready_after.get(process)
         steps = sum(len(each) for (of, _), each in intervals.kinds(trace.intervals).items() if of == process)
         why = "coldstep.ready() was not called in this process"

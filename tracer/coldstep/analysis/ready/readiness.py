@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
@@ -13,7 +13,19 @@ from coldstep.analysis.ready.missing_call import Written, written
 from coldstep.analysis.recompiles.rows import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.blind_spots import COMPILES
-from coldstep.model import Build, Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
+from coldstep.model import (
+    Build,
+    Change,
+    Compile,
+    Finding,
+    Process,
+    Readiness,
+    Ready,
+    Recompile,
+    Trace,
+    Violation,
+    WarmUpCall,
+)
 from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
 
@@ -29,16 +41,26 @@ _EQUAL = "nothing that could be seen"
 
 
 def readiness(trace: Trace) -> list[Readiness]:
-    """A row for each time that a process was declared warmed up."""
+    """A row for each time that a process was declared warmed up; in a job that is also said of what it started."""
     by_process: dict[int, list[Ready]] = defaultdict(list)
     for row in trace.ready:
         by_process[row.process].append(row)
+    for process in trace.processes if trace.run.job is not None else ():
+        if process.index not in by_process and (above := _above(trace, process, by_process)) is not None:
+            by_process[process.index] = [Ready(process.index, row.name, row.ns, None) for row in by_process[above]]
     rows = []
     for of_process in by_process.values():
         first = of_process[:_MOST_READY]
         until = [*(later.ns for later in first[1:]), None]
         rows += [_Look(trace, row, ns).row() for row, ns in zip(first, until, strict=True)]
     return rows
+
+
+def _above(trace: Trace, process: Process, ready: Collection[int]) -> int | None:
+    """The nearest process above one in a job that was declared warmed up: what it started is to be warm by then."""
+    while (above := process.parent) is not None and above not in ready:
+        process = trace.processes[above]
+    return above
 
 
 @slotted

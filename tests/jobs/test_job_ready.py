@@ -1,0 +1,75 @@
+"""A job is ready when its root says so: what its other processes compile after that is late."""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from jobs import kinds
+
+SERVER = """
+    import multiprocessing
+    import os
+    import coldstep
+
+    def engine(pipe):
+        import jax
+        import numpy
+        step = jax.jit(lambda x: (x * 2).sum())
+        pipe.send(float(step(numpy.ones(3))))
+        for size in iter(pipe.recv, None):
+            pipe.send(float(step(numpy.ones(size))))
+        if "ENGINE_READY" in os.environ:
+            coldstep.ready("engine")
+
+    if __name__ == "__main__":
+        here, there = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(target=engine, args=(there,), name="EngineCore")
+        process.start()
+        here.recv()
+        if "READY" in os.environ:
+            coldstep.ready("server")
+        for size in (3, 4, None):
+            here.send(size)
+            if size:
+                print(here.recv())
+        process.join()
+"""
+
+
+def checked(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs the server, and asks for a verdict on it."""
+    (folder / "server.py").write_text(textwrap.dedent(SERVER))
+    done = kinds.run("coldstep", "run", "server.py", cwd=folder, **env)
+    assert (done.stdout, done.returncode) == (b"6.0\n8.0\n", 0), done.stderr
+    verdict = kinds.run("coldstep", "check", "server.pftrace", "--ready", cwd=folder)
+    return subprocess.CompletedProcess([], verdict.returncode, verdict.stdout.decode(), verdict.stderr.decode())
+
+
+@pytest.mark.jax
+def test_what_a_child_compiles_after_its_root_was_ready_is_late(tmp_path: Path) -> None:
+    done = checked(tmp_path, READY="1")
+    trace = coldstep.load(tmp_path / "server.pftrace")
+    engine = next(row.index for row in trace.processes if row.name == "EngineCore")
+    [server_row, engine_row] = sorted(trace.readiness, key=lambda row: row.process)
+    assert (server_row.process, server_row.compiles_after) == (0, 0)
+    assert (engine_row.process, engine_row.name, engine_row.ready_ns) == (engine, "server", server_row.ready_ns)
+    [late] = engine_row.violations
+    assert (late.cause, late.argument) == ("shape", "x")
+    assert done.returncode == 1
+    assert (
+        "over budget: EngineCore: server: 1 compile after it, 0 allowed" in done.stdout or "EngineCore" in done.stdout
+    )
+
+
+@pytest.mark.jax
+def test_a_process_that_does_not_say_when_it_is_ready_is_no_doubt_where_another_does(tmp_path: Path) -> None:
+    done = checked(tmp_path, ENGINE_READY="1")
+    assert done.returncode == 0, done.stdout
+    done = checked(tmp_path)
+    assert done.returncode == 2
+    assert "coldstep.ready() was not called" in done.stdout
