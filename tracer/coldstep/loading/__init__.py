@@ -24,6 +24,7 @@ from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, thread_stretches, timeline
 from coldstep.loading.unended import last_word, lives, place_in
 from coldstep.loading.unplaced import children, started, unplaced
+from coldstep.loading.waits import fill_waiting
 from coldstep.model import (
     CollectorRow,
     CollectorState,
@@ -107,7 +108,9 @@ def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
         if len(found) == 1 and found[0].run.ended is None:
             _say_why_unended(found[0], Path(part))
         processes += found
-    traces = [_trace(process, step) for process in processes]
+    timed = [_timed(process, step) for process in processes]
+    fill_waiting(processes, [time for _, time in timed])
+    traces = [trace for trace, _ in timed]
     one_clock(traces, [process.run for process in processes])
     trace = joined(traces)
     trace.run.notes += notes
@@ -154,8 +157,8 @@ def _processes(path: Path, notes: list[str], first: int) -> list[Rows]:
     return [process for process in processes if process.args]
 
 
-def _trace(rows: Rows, step: str | None) -> Trace:
-    """All rows of one process."""
+def _timed(rows: Rows, step: str | None) -> tuple[Trace, Timeline]:
+    """All rows of one process, and its time."""
     run = rows.run
     locations = Locations(run.root, run.cells)
     inference = infer(rows, locations, step)
@@ -169,7 +172,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
     if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in alone(time.intervals)):
         rows.notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
     process = _process(rows)
-    return Trace(
+    trace = Trace(
         run=_run(rows, process),
         processes=[process],
         collectors=collectors,
@@ -202,6 +205,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         autotuning=autotuning(rows, time, compiles),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
+    return trace, time
 
 
 def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:

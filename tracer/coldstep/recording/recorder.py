@@ -223,6 +223,7 @@ class Recorder:
         )
         self._writer.begin(start.monotonic_ns, self._run, layout.TRACE, layout.TRACE, about)
         self._phase_open = False
+        self._waits: int | None = None  # their track, while a wait is open on it
         self._held = Held(self._write_held)
         self._ties = Ties()
         self._blocks = Blocks()
@@ -244,6 +245,7 @@ class Recorder:
             Work: self._on_work,
             CallStacks: self._on_stacks,
             events.Lines: self._on_lines,
+            events.Waits: self._on_waits,
             GraphBreak: self._on_graph_break,
             Finding: self._on_finding,
             IR: self._on_ir,
@@ -330,11 +332,18 @@ class Recorder:
                 self._writer.end(ns, slices.pop().track)
         if self._phase_open:
             self._writer.end(ns, self._phases)
+        if self._waits is not None:
+            self._writer.end(ns, self._waits)
         self._held.ends(ns)
         self._held.release()
         self._writer.end(ns, self._run, about)
         self._writer.clocks(clocks or snapshot())
         return ns
+
+    @property
+    def idle_since(self) -> int | None:
+        """As of the ledger. May be asked from any thread."""
+        return self._partition.idle_since
 
     @property
     def findings(self) -> tuple[Writer, int]:
@@ -639,6 +648,14 @@ class Recorder:
         ]
         args: Args = {"held_ns": event.held_ns, "sampled": stacks}
         self._writer.instant(ns, self._run, layout.LINES, "", args)
+
+    def _on_waits(self, event: events.Waits, ns: int, thread: Thread) -> None:
+        track = self._track("waits", self._home)
+        if self._waits is not None:
+            self._writer.end(event.ns, track, event.before)
+        self._waits = track if event.name is not None else None
+        if event.name is not None:
+            self._writer.begin(event.ns, track, event.name, "", event.args)
 
     def _on_ir(self, event: IR, ns: int, thread: Thread) -> None:
         # in pieces: an argument is shown, and held by the engine, whole
