@@ -27,6 +27,8 @@ _MOST = 5_000  # waits: a program that waits shortly, again and again, is not lo
 _MOST_PROCESSES = 16  # whose processor time is kept of a wait, those that used most
 _ANY = 1 << 31  # a pid from there on is negative: the kernel was asked for any child, or for a group of them
 
+SYSCALL = "/proc/self/task/{}/syscall"
+"""Where the kernel shows in which call a thread is."""
 _STDLIB = os.path.join(os.path.dirname(os.__file__), "")
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
@@ -239,7 +241,7 @@ class WaitLooker:
 
     def _see(self) -> Seen | None:
         try:
-            with open(f"/proc/self/task/{self._tid}/syscall") as file:
+            with open(SYSCALL.format(self._tid)) as file:
                 kernel: str | None = file.read()
         except OSError:  # this kernel does not show it, or the thread has ended
             kernel = None

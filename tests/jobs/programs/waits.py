@@ -1,5 +1,5 @@
-"""Waits, each in a trace of its own beside this file: the small ones of a program that works in other processes, and
-two that are none."""
+"""Waits, each in a trace of its own beside this file: those of a program that works in other processes and threads, and
+some stretches that are none."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import coldstep
+from coldstep_collectors.process import waits
 
 FOLDER = Path(__file__).parent
-LASTS_S = 1.2
+LASTS_S = 1.0
 CASES: dict[str, Callable[[], object]] = {}
 WORKS = f"""
 import time
 until = time.monotonic() + {LASTS_S}
 while time.monotonic() < until:
     began = time.monotonic()
-    while time.monotonic() - began < 0.05: pass
-    time.sleep(0.05)
+    while time.monotonic() - began < 0.03: pass
+    time.sleep(0.07)
 """
 IDLES = ["sleep", str(LASTS_S)]
 
@@ -39,7 +40,7 @@ def case(wait: Callable[[], object]) -> Callable[[], object]:
 
 
 def work(_: object = None) -> int:
-    """Half a processor's."""
+    """A third of a processor's."""
     exec(WORKS, {})
     return 1
 
@@ -172,13 +173,12 @@ def works_itself() -> None:
 
 def hold() -> None:
     """Keep the interpreter's lock in one call."""
-    sum(range(30_000_000))
+    sum(range(40_000_000))
 
 
 @case
 def held() -> None:
     busy = subprocess.Popen([sys.executable, "-c", WORKS])
-    hold()
     hold()
     busy.kill()
 
@@ -220,6 +220,7 @@ def zmq_recv() -> None:
 
 
 if __name__ == "__main__":
+    waits.SYSCALL = os.environ.get("SYSCALL", waits.SYSCALL)
     for name in sys.argv[1:] or CASES:
         try:
             with coldstep.trace(FOLDER / f"{name}.pftrace", collectors=["process"]):

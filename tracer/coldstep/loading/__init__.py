@@ -108,9 +108,8 @@ def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
         if len(found) == 1 and found[0].run.ended is None:
             _say_why_unended(found[0], Path(part))
         processes += found
-    timed = [_timed(process, step) for process in processes]
-    fill_waiting(processes, [time for _, time in timed])
-    traces = [trace for trace, _ in timed]
+    traces = [_trace(process, step) for process in processes]
+    fill_waiting(processes)
     one_clock(traces, [process.run for process in processes])
     trace = joined(traces)
     trace.run.notes += notes
@@ -157,8 +156,8 @@ def _processes(path: Path, notes: list[str], first: int) -> list[Rows]:
     return [process for process in processes if process.args]
 
 
-def _timed(rows: Rows, step: str | None) -> tuple[Trace, Timeline]:
-    """All rows of one process, and its time."""
+def _trace(rows: Rows, step: str | None) -> Trace:
+    """All rows of one process."""
     run = rows.run
     locations = Locations(run.root, run.cells)
     inference = infer(rows, locations, step)
@@ -172,7 +171,7 @@ def _timed(rows: Rows, step: str | None) -> tuple[Trace, Timeline]:
     if any(sum(row.phases.values()) + row.unattributed_ns > max(0, row.wall_ns) for row in alone(time.intervals)):
         rows.notes.append("The times do not add up: the file was changed, or damaged, after it was written.")
     process = _process(rows)
-    trace = Trace(
+    return Trace(
         run=_run(rows, process),
         processes=[process],
         collectors=collectors,
@@ -205,7 +204,6 @@ def _timed(rows: Rows, step: str | None) -> tuple[Trace, Timeline]:
         autotuning=autotuning(rows, time, compiles),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
     )
-    return trace, time
 
 
 def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:

@@ -16,7 +16,7 @@ from coldstep.candidates import read
 from coldstep.events import Args
 from coldstep.loading.folding import Folding, Ledger, is_inferred
 from coldstep.loading.row_types import Slice, StepRow
-from coldstep.model import UNATTRIBUTED, Location, Profiled
+from coldstep.model import UNATTRIBUTED, Interval, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.records import EventRow, TrackRow
@@ -80,6 +80,9 @@ class Rows:
         """The user's lines that were sampled until the first step had ended."""
         self.waits: list[Slice] = []
         """What the trace's own thread was seen to wait for."""
+        self.nameless: list[tuple[Interval, int, int]] = []
+        """Where anybody has looked at that, once the time is known: the stretches in which that thread had no phase, by
+        interval, begin and end."""
         self.notes: list[str] = []
         self.states: dict[str, tuple[int, Args]] = {}
         """The last that each collector said of itself, and when."""

@@ -40,9 +40,6 @@ class Timeline:
     start: int
     unfinished: int | None
     """The index of the step that was still open where the file ends."""
-    nameless: list[tuple[Interval, int, int]]
-    """The stretches in which the trace's own thread had no phase, where anybody has looked at it: interval, begin,
-    end."""
 
     def at(self, ns: int) -> int:
         """The index of the interval in which that time lies."""
@@ -63,9 +60,9 @@ def timeline(rows: Rows, locations: Locations, stretches: list[Stretch], *, coun
     parts = _intervals(rows, steps, counted)
     intervals = Intervals(parts)
     nameless = _fill_phases(rows, parts)
-    made = Timeline(intervals, rows.start, len(intervals) - 1 if steps.unfinished else None, [])
+    made = Timeline(intervals, rows.start, len(intervals) - 1 if steps.unfinished else None)
     owners = _owners(rows, made)
-    made.nameless += (each for each in nameless if rows.waits and each[0].index not in owners)
+    rows.nameless = [each for each in nameless if rows.waits and each[0].index not in owners]
     _fill_waits(rows, made, owners, stretches)
     if not rows.samples:
         name_by_lines(rows, locations, (each for each in nameless if each[0].index not in owners))

@@ -12,18 +12,17 @@ from coldstep.job.waits import Looks, Member, summed, waits_in, whom
 from coldstep.loading.folding import FOLDED
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Rows
-from coldstep.loading.time import Timeline
 from coldstep.model import UNATTRIBUTED, Interval, Waiting, WaitingHow
 
 _HOWS: dict[str, WaitingHow] = {how: how for how in get_args(WaitingHow)}
 
 
-def fill_waiting(processes: Sequence[Rows], timelines: Sequence[Timeline]) -> None:
+def fill_waiting(processes: Sequence[Rows]) -> None:
     """Fill in `waiting` of each interval in which the process was seen to wait, of all processes of a job at once."""
     if not any(rows.waits for rows in processes):
         return
     members = [_member(rows) for rows in processes]
-    for rows, own, time in zip(processes, members, timelines, strict=True):
+    for rows, own in zip(processes, members, strict=True):
         looks = [each for each in map(_looks, rows.waits) if each is not None]
         # no clock of another machine goes with this one's
         near = [each for each, other in zip(members, processes, strict=True) if other.run.boot == rows.run.boot]
@@ -31,7 +30,7 @@ def fill_waiting(processes: Sequence[Rows], timelines: Sequence[Timeline]) -> No
         found: dict[int, list[Waiting]] = defaultdict(list)
         intervals: dict[int, Interval] = {}
         at = 0
-        for interval, start, end in time.nameless:
+        for interval, start, end in rows.nameless:
             while at < len(looks) and looks[at].end < start:
                 at += 1
             until = at
