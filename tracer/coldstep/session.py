@@ -778,7 +778,7 @@ class Session:
         return any(stack.packages[0] in sys.modules and stack.collector not in self._attached for stack in stacks)
 
     def _busy(self) -> bool:
-        return bool(self.steps.open) or self._anything_compiles()
+        return bool(self.steps.open) or self._anything_compiles() or self._recorder.waits_on(now())
 
     def _written(self) -> None:
         """On the drain thread."""

@@ -103,7 +103,7 @@ def whom(wait: Wait, own: Member, members: Sequence[Member], names: Mapping[int,
         rows.pid, rows.command = wait.pid, names.get(wait.pid)
         rows.process = target.index if target is not None else None
         phases = _spent(target.phases if target is not None else [], wait.spans)
-        phases += _gap(target, [row for row in lived if wait.pid in row.above], wait.spans)
+        phases += _gap(target, [row for row in lived if wait.pid in row.above], wait)
     else:
         below = [row for row in lived if own.pid in row.above]
         working, strangers = _working(below, wait)
@@ -158,19 +158,22 @@ def _most(low: int, high: int, looks: Sequence[Looks]) -> Wait | None:
 
 def _working(below: Sequence[Member], wait: Wait) -> tuple[list[Member], list[int]]:
     """Which processes worked during a wait: those with a trace, and the pids of others."""
-    least = _WORKS * wait.ns
-    busy = {pid for pid, ns in wait.cpu.items() if ns >= least}
-    working = [row for row in below if row.pid in busy or _spent(row.phases, wait.spans).total() >= least]
+    busy = _busy(wait)
+    working = [row for row in below if row.pid in busy or _spent(row.phases, wait.spans).total() >= _WORKS * wait.ns]
     return working, sorted(busy - {row.pid for row in below})
 
 
-def _gap(target: Member | None, below: Sequence[Member], spans: Sequence[Span]) -> Counter[str]:
-    """What those below a process did while it had no phase itself; nothing where several worked, since nobody knows
+def _busy(wait: Wait) -> set[int]:
+    return {pid for pid, ns in wait.cpu.items() if ns >= _WORKS * wait.ns}
+
+
+def _gap(target: Member | None, below: Sequence[Member], wait: Wait) -> Counter[str]:
+    """What the one below a process did while that had no phase itself; nothing where several worked, since nobody knows
     which of them it waited for."""
-    gaps = list(_gaps(target.phases, spans)) if target is not None else list(spans)
-    whole = sum(end - start for start, end in gaps)
-    phases = (_spent(row.phases, gaps) for row in below)
-    working = [each for each in phases if each.total() >= max(1, _WORKS * whole)]
+    gaps = list(_gaps(target.phases, wait.spans)) if target is not None else wait.spans
+    whole, busy = sum(end - start for start, end in gaps), _busy(wait)
+    spent = [(row.pid in busy, _spent(row.phases, gaps)) for row in below]
+    working = [phases for is_busy, phases in spent if is_busy or phases.total() >= max(1, _WORKS * whole)]
     return working[0] if len(working) == 1 else Counter()
 
 

@@ -27,7 +27,7 @@ def fill_waiting(processes: Sequence[Rows]) -> None:
         # no clock of another machine goes with this one's
         near = [each for each, other in zip(members, processes, strict=True) if other.run.boot == rows.run.boot]
         names = {int(piece.args.get("pid", 0)): piece.name for piece in rows.work}
-        found: dict[int, list[Waiting]] = defaultdict(list)
+        named: dict[int, list[Waiting]] = defaultdict(list)
         intervals: dict[int, Interval] = {}
         at = 0
         for interval, start, end in rows.nameless:
@@ -38,8 +38,8 @@ def fill_waiting(processes: Sequence[Rows]) -> None:
                 until += 1
             intervals[interval.index] = interval
             for wait in waits_in(start, end, looks[at:until]):
-                found[interval.index] += whom(wait, own, near, names)
-        for index, waiting in found.items():
+                named[interval.index] += whom(wait, own, near, names)
+        for index, waiting in named.items():
             intervals[index].waiting = summed(waiting)
 
 

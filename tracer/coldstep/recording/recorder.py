@@ -54,6 +54,7 @@ from coldstep.vocabulary import of_trace
 _IR_PIECE = 1 << 16
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 _MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
+_BEAT_NS = 2_000_000_000  # between two signs of life of a process that waits
 UNDECLARED = "that its vocabulary does not have"
 """Stands in the note on a word that a collector used and nobody declared."""
 
@@ -224,6 +225,7 @@ class Recorder:
         self._writer.begin(start.monotonic_ns, self._run, layout.TRACE, layout.TRACE, about)
         self._phase_open = False
         self._waits: int | None = None  # their track, while a wait is open on it
+        self._beat = 0
         self._held = Held(self._write_held)
         self._ties = Ties()
         self._blocks = Blocks()
@@ -298,7 +300,13 @@ class Recorder:
 
     def heartbeat(self, ns: int) -> None:
         """Record that the process was alive, so that whatever is open in a cut file has an age."""
+        self._beat = ns
         self._writer.instant(ns, self._run, layout.HEARTBEAT)
+
+    def waits_on(self, ns: int) -> bool:
+        """Whether the thread is in a wait of which nothing has been written for a while: should it be killed in it,
+        that is how long the wait is known to have been."""
+        return self._waits is not None and ns - self._beat >= _BEAT_NS
 
     def flush(self) -> None:
         """Write everything out. Raises OSError."""
