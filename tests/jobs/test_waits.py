@@ -155,6 +155,12 @@ def test_the_report_has_it_unless_nobody_is_to_look(tmp_path: Path) -> None:
         assert all(row.waiting == [] for row in coldstep.load(tmp_path / f"{name}.pftrace").intervals)
 
 
+def test_a_command_passes_on_that_nobody_is_to_look(tmp_path: Path) -> None:
+    for words, value in ((("--no-waits",), b"0"), ((), b"")):
+        done = run("coldstep", "run", *words, "bash", "-c", "echo -n $COLDSTEP_WAITS", cwd=tmp_path)
+        assert done.stdout == value, done.stderr
+
+
 SERVES = """
 import multiprocessing, os
 
@@ -180,6 +186,7 @@ def test_in_a_job_a_wait_has_what_the_other_process_did(tmp_path: Path) -> None:
     assert done.stdout == b"2.0\n", done.stderr
     trace = coldstep.load(tmp_path / "serves.pftrace")
     own, engine = (next(row for row in trace.processes if row.name == name) for name in ("serves", "Engine"))
+    assert [row.waiting for row in trace.intervals if row.process == engine.index] == [[]]
     waits = [row for interval in trace.intervals for row in interval.waiting if interval.process == own.index]
     found = next(row for row in waits if row.meanwhile == "imports")
     assert (found.process, found.pid, found.command) == (engine.index, engine.pid, None)

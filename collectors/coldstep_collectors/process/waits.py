@@ -25,6 +25,7 @@ _RAN = 0.1  # of a gap between two looks: a thread that used so much of a proces
 _TOP = 5  # frames that a wait may have between the kernel and the program
 _MOST = 5_000  # waits: a program that waits shortly, again and again, is not looked at for ever
 _MOST_PROCESSES = 16  # whose processor time is kept of a wait, those that used most
+_MOST_BYTES = 512
 _ANY = 1 << 31  # a pid from there on is negative: the kernel was asked for any child, or for a group of them
 
 SYSCALL = "/proc/self/task/{}/syscall"
@@ -241,8 +242,7 @@ class WaitLooker:
 
     def _see(self) -> Seen | None:
         try:
-            with open(SYSCALL.format(self._tid)) as file:
-                kernel: str | None = file.read()
+            kernel: str | None = _text(SYSCALL.format(self._tid))
         except OSError:  # this kernel does not show it, or the thread has ended
             kernel = None
         return see(kernel, self._codes())
@@ -293,6 +293,14 @@ def _module_file(file: str) -> str:
     if file.startswith(_STDLIB):
         return file.removeprefix(_STDLIB)
     return file[at + 1 :] if (at := file.rfind("/zmq/")) >= 0 else ""
+
+
+def _text(path: str) -> str:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a third of what `open` takes
+    try:
+        return os.read(file, _MOST_BYTES).decode()
+    finally:
+        os.close(file)
 
 
 def _asked_for(call: str, arguments: Sequence[str]) -> int | None:

@@ -100,8 +100,11 @@ def whom(wait: Wait, own: Member, members: Sequence[Member], names: Mapping[int,
     rows = Waiting(None, wait.ns, wait.how, None, wait.where)
     if wait.pid is not None:
         target = max((row for row in lived if row.pid == wait.pid), key=lambda row: row.start, default=None)
-        rows.pid, rows.command = wait.pid, names.get(wait.pid)
-        rows.process = target.index if target is not None else None
+        rows.pid = wait.pid
+        if target is not None:
+            rows.process = target.index
+        else:
+            rows.command = names.get(wait.pid)
         phases = _spent(target.phases if target is not None else [], wait.spans)
         phases += _gap(target, [row for row in lived if wait.pid in row.above], wait)
     else:

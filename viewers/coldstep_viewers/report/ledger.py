@@ -22,6 +22,7 @@ from coldstep.vocabulary import EAGER, IMPORTS, OURS, TRANSFERS, Vocabulary
 from coldstep_viewers.safe_text import short
 
 SMALLER = "smaller phases"
+_SMALL_MEANWHILE, _MOST_MEANWHILE = 20, 3  # of a wait: what another process did in so small a part of it is not named
 
 
 @dataclass(slots=True)
@@ -350,11 +351,10 @@ def _waited(trace: Trace, rows: Iterable[Waiting]) -> Iterator[str]:
     for row in summed(rows):
         waits.setdefault((row.process, row.how, row.where, row.pid, row.working), []).append(row)
     for each in sorted(waits.values(), key=lambda each: -sum(row.ns for row in each)):
-        took = duration(sum(row.ns for row in each))
-        phases = listed(
-            (f"{trace.vocabulary.phase(row.meanwhile)} {duration(row.ns)}" for row in each if row.meanwhile), 3
-        )
-        yield _wait(trace, each[0], took, phases)
+        ns = sum(row.ns for row in each)
+        named = [row for row in each if row.meanwhile and row.ns * _SMALL_MEANWHILE >= ns][:_MOST_MEANWHILE]
+        phases = listed(f"{trace.vocabulary.phase(row.meanwhile or '')} {duration(row.ns)}" for row in named)
+        yield _wait(trace, each[0], duration(ns), phases)
 
 
 def _wait(trace: Trace, row: Waiting, took: str, phases: str) -> str:
