@@ -19,7 +19,8 @@ import coldstep
 from coldstep.clock import now
 from coldstep.events import Waits
 from coldstep_collectors.process import waits
-from coldstep_collectors.process.waits import Seen, WaitLooker, see
+from coldstep_collectors.process.wait_calls import Seen, see
+from coldstep_collectors.process.waits import WaitLooker
 
 S = 1_000_000_000
 STDLIB = os.path.dirname(os.__file__)
