@@ -83,7 +83,14 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Interval]:
     """The further ones, on this Python."""
     zmq = ("zmq_poll", "zmq_recv") if find_spec("zmq") is not None else ()
-    return begun(sys.executable, tmp_path_factory.mktemp("waits"), *OF_THIS_PYTHON, *zmq)
+    return begun(sys.executable, tmp_path_factory.mktemp("waits"), *OF_THIS_PYTHON, "two_joins", *zmq)
+
+
+@pytest.mark.timing
+def test_of_two_joins_each_is_a_wait_for_its_process(here: dict[str, Interval]) -> None:
+    waits = [row for row in here["two_joins"].waiting if row.how == "wait4"]
+    assert {kind(row) for row in waits} == {("wait4", "Process.join", 0)}
+    assert len({row.pid for row in waits}) == 2
 
 
 def longest(interval: Interval) -> Waiting:

@@ -47,12 +47,12 @@ class Process:
         """Watch what starts processes, and begin to sample."""
         self._sink = sink
         self._below = Children(sink, self.name)
+        self._lines = LineSampler(sink)  # all that `stop` asks, before anything is hooked: it may be interrupted here
+        self._waits = WaitLooker(sink, self._below.cpu)
         self._limits = list(_limits())
         self._cpu = time.process_time_ns(), now()
         self._below.watch()
-        self._lines = LineSampler(sink)
         self._lines.start()
-        self._waits = WaitLooker(sink, self._below.cpu)
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
         sink.state(self.name, "attached", None, [])

@@ -60,8 +60,11 @@ class WaitLooker:
         try:
             self._look(ns)
         except Exception as error:  # the program must not notice
-            self._goes_on = False
-            self._sink.note(f"coldstep stopped looking at what the program waits for: {first_line(error)}")
+            self._end(first_line(error))
+
+    def _end(self, why: str) -> None:
+        self._goes_on = False
+        self._sink.note(f"coldstep stopped looking at what the program waits for: {why}.")
 
     def stop(self) -> None:
         """Hand over the end of a wait that goes on."""
@@ -84,6 +87,9 @@ class WaitLooker:
         since = self._since_when(ns, idle, used, seen)
         if seen != self._open or since != self._last:
             self._leave()
+            if seen is not None and self._waits == _MOST:
+                self._end(f"it has waited {_MOST:,} times")
+                return
             if seen is not None:
                 self._begin(seen, since, dict(self._below) if self._last else below)
         self._looks += seen is not None
@@ -106,8 +112,6 @@ class WaitLooker:
 
     def _begin(self, seen: Seen, since: int, below: dict[int, int]) -> None:
         self._waits += 1
-        if self._waits > _MOST:
-            raise RuntimeError(f"{_MOST:,} waits are enough")
         self._open, self._looks, self._since = seen, 0, below
         args: Args = {"how": seen.how} | ({"pid": seen.pid} if seen.pid is not None else {})
         self._sink.emit(Waits(since, seen.where, args, {}))

@@ -84,6 +84,15 @@ def join() -> None:
 
 
 @case
+def two_joins() -> None:
+    processes = [SPAWN.Process(target=work), SPAWN.Process(target=time.sleep, args=[2 * LASTS_S])]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+
+@case
 def join_within() -> None:
     process = SPAWN.Process(target=work)
     process.start()

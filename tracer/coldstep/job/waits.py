@@ -83,13 +83,13 @@ class Member:
 
 
 def waits_in(start: int, end: int, looks: Sequence[Looks]) -> Iterator[Wait]:
-    """The waits of a stretch without a phase: what most of its looks agree on, if these are more than half of it."""
+    """The waits of a stretch without a phase, if the thread was seen to wait in more than half of it."""
     inside = _within(start, end, looks)
     alone = [row for row in inside if row.end - row.start >= _ALONE_NS]
     cuts = sorted({start, end, *(row.start for row in alone), *(row.end for row in alone)})
     for low, high in pairwise(cuts):
-        if high - low >= LEAST_NS and (wait := _most(low, high, inside)) is not None:
-            yield wait
+        if high - low >= LEAST_NS:
+            yield from _by_most(low, high, inside)
 
 
 def whom(wait: Wait, own: Member, members: Sequence[Member], names: Mapping[int, str]) -> list[Waiting]:
@@ -145,8 +145,7 @@ def _within(start: int, end: int, looks: Sequence[Looks]) -> list[Looks]:
     return inside
 
 
-def _most(low: int, high: int, looks: Sequence[Looks]) -> Wait | None:
-    """The wait that more than half of the time between them is seen in."""
+def _by_most(low: int, high: int, looks: Sequence[Looks]) -> Iterator[Wait]:
     by_kind: dict[tuple[WaitingHow, str, int | None], Wait] = {}
     for row in looks:
         start, end = max(row.start, low), min(row.end, high)
@@ -155,8 +154,9 @@ def _most(low: int, high: int, looks: Sequence[Looks]) -> Wait | None:
             wait.spans.append((start, end))
             share = (end - start) / (row.end - row.start)
             wait.cpu.update({pid: round(ns * share) for pid, ns in row.cpu.items()})
-    most = max(by_kind.values(), key=lambda wait: wait.ns, default=None)
-    return most if most is not None and 2 * most.ns > high - low else None
+    if 2 * sum(wait.ns for wait in by_kind.values()) > high - low:
+        least = min(LEAST_NS, (high - low) // 2)  # of one kind: less may be chance
+        yield from (wait for wait in by_kind.values() if wait.ns >= least)
 
 
 def _working(below: Sequence[Member], wait: Wait) -> tuple[list[Member], list[int]]:
