@@ -40,6 +40,13 @@ class Sink(Protocol):
     def follows_children(self) -> bool:
         """Whether the processes that this one starts have traces of their own, as parts of one job."""
 
+    looks_at_waits: bool
+    """Whether what the program waits for is to be looked at."""
+
+    def idle_since(self) -> int | None:
+        """Since when the thread that began the trace has no phase, nor begun or ended a step, as far as that is
+        written; None where it has one."""
+
     def emit(self, event: Event) -> None:
         """Append to the calling thread's buffer: no lock, no I/O."""
 

@@ -250,6 +250,21 @@ class Lines:
 
 
 @slotted
+class Waits:
+    """From here on, until the next of these, the thread that began the trace is seen to wait."""
+
+    ns: int
+    """From when on."""
+    name: str | None
+    """The call that waits; None: it no longer does, or nobody looks."""
+    args: Args
+    """How it waits (`model.WaitingHow`), and the `pid` of the process that the kernel was asked to wait for."""
+    before: Args
+    """Of the wait that ends here: how many `looks` saw it, and `cpu`, the processor time of the processes below
+    meanwhile."""
+
+
+@slotted
 class GraphBreak:
     """Dynamo gave up on a graph. `id` is the collector's own ("g0", …), `compile` the id of the compile that broke.
 
@@ -473,6 +488,7 @@ Event = (
     | Work
     | CallStacks
     | Lines
+    | Waits
     | GraphBreak
     | Finding
     | IR

@@ -48,6 +48,7 @@ Confidence = Literal["proven", "inferred"]
 BreakKind = Literal[
     "data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other",
 ]  # fmt: skip
+WaitingHow = Literal["wait4", "recv", "join", "future", "poll", "sleep"]
 StepRule = Literal["other_tool", "trainer", "optimizer", "feedback", "call", "sync"]
 JudgedBy = Literal["step", "function_call"]
 Verdict = Literal["settled", "not_settled", "too_few_steps", "not_observable"]
@@ -167,6 +168,31 @@ class Wait:
 
 
 @slotted
+class Waiting:
+    """A wait that the interval's thread was seen in, as far as one process had one phase meanwhile."""
+
+    process: int | None
+    """The index of the process that it waited for, where the kernel has that (`wait4`); else of the only one below
+    that worked meanwhile. None where neither is known, or that process has no trace."""
+    ns: int
+    """For how long."""
+    how: WaitingHow
+    """What the thread was seen in: waiting for a process's end, for data, for an end, for a result, for any event, or
+    asleep."""
+    meanwhile: str | None
+    """The phase of that process, or of the only one below it that worked where it had none itself; `imports` for any
+    import. None where it had none."""
+    where: str = ""
+    """The call that waits: "Connection.recv", "Popen.wait", "epoll_wait"."""
+    pid: int | None = None
+    """The process's number, whether it has a trace or not."""
+    command: str | None = None
+    """The name of a process without a trace."""
+    working: int = 0
+    """How many processes below worked meanwhile; 0 where the kernel has the one that it waited for."""
+
+
+@slotted
 class InferredBy:
     """What a step was inferred from, where the program marks none."""
 
@@ -234,6 +260,8 @@ class Interval:
     """Calls that left JAX's fast path; None where they were not seen, or kind is not step."""
     sampled: dict[str, int] = field(default_factory=dict)
     """Unattributed nanoseconds by what samples of call stacks saw; a statistic."""
+    waiting: list[Waiting] = field(default_factory=list)
+    """Unattributed nanoseconds by what the thread was seen to wait for; a statistic."""
     inside: dict[str, int] = field(default_factory=dict)
     """Nanoseconds inside XLA and on devices, by what a profiler saw; adds to nothing."""
     waits: list[Wait] = field(default_factory=list)

@@ -40,6 +40,7 @@ from coldstep.recording.output import Taken, file_to_write, open_new, own_name, 
 from coldstep.recording.recorder import Late, Recorder, Retold, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
+from coldstep_shim import WAITS
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
@@ -81,6 +82,8 @@ class Options:
     """Whether a long compile is shown on stderr."""
     ir: bool = False
     """Whether the programs themselves are kept."""
+    waits: bool = True
+    """Whether what the program waits for is looked at, unless the environment forbids it."""
     command: list[str] = field(default_factory=lambda: sys.orig_argv)
     """The command line, for the trace."""
     joinable: bool = False
@@ -194,6 +197,8 @@ class Session:
         self.infers = options.infer
         """See `coldstep.collector.Sink`."""
         self.whole_process = options.whole_process
+        """See `coldstep.collector.Sink`."""
+        self.looks_at_waits = options.waits and os.environ.get(WAITS) != "0"
         """See `coldstep.collector.Sink`."""
         self.waiters: list[Callable[[Any], None]] = []
         """What waits for a value to have really run, one per framework."""
@@ -773,7 +778,7 @@ class Session:
         return any(stack.packages[0] in sys.modules and stack.collector not in self._attached for stack in stacks)
 
     def _busy(self) -> bool:
-        return bool(self.steps.open) or self._anything_compiles()
+        return bool(self.steps.open) or self._anything_compiles() or self._recorder.waits_on(now())
 
     def _written(self) -> None:
         """On the drain thread."""
@@ -818,6 +823,11 @@ class Session:
     def follows_children(self) -> bool:
         """See `coldstep.collector.Sink`, as for all below."""
         return self.options.job is not None
+
+    def idle_since(self) -> int | None:
+        recorder: Recorder | None = getattr(self, "_recorder", None)
+        # of a part of a job that has recorded nothing so far all phases are still to be written
+        return recorder.idle_since if recorder is not None else self._started_ns
 
     def emit(self, event: Event) -> None:
         if self._alive and self.in_own_process() and (not self._held or self._keeps(event)):

@@ -89,7 +89,7 @@ class Block:
         outer.joined.append(absolute(options.path))
         outer.note(f"trace({options.path!r}) joined the trace of `coldstep run`: that path is not written.")
         given = {"collectors": options.collectors is not None, "device": options.device != UNTIL_SETTLED,
-                 "stacks": options.stacks, "live": not options.live,
+                 "stacks": options.stacks, "live": not options.live, "waits": not options.waits,
                  "children": self._children and not outer.follows_children}  # fmt: skip
         if ignored := [option for option, setting in given.items() if setting]:
             outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
@@ -150,6 +150,7 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     on_recompile  a function; gets a `Recompiled` for everything that was compiled again
     on_forecast   a function; gets a `Coming` for everything that the second step will compile again
     children      trace the processes that the block starts, too: each that compiles writes a file beside `path`
+    waits         look at what the thread that enters the block waits for, while it has no phase
 
         with coldstep.trace("run.pftrace") as run:
             for batch in batches:
@@ -204,12 +205,13 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         on_recompile: Callable[[Recompiled], object] | None = None,
         on_forecast: Callable[[Coming], object] | None = None,
         children: bool = False,
+        waits: bool = True,
     ) -> None:
         if isinstance(collectors, str):
             names = None if collectors == "auto" else collectors.split(",")
         else:
             names = list(collectors)
-        options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir, infer=True)
+        options = Options(os.fsdecode(path), names, device, stacks=stacks, live=live, ir=ir, waits=waits, infer=True)
         super().__init__(options, on_recompile, on_forecast, children=children)
 
 

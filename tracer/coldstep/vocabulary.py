@@ -151,6 +151,7 @@ TRANSFERS = ("load.weights", "checkpoint", "download")
 TRACKS = (
     Track("steps", "Steps"),
     Track("phases", "Step phases"),
+    Track("waits", "Waits"),
     Track("findings", "Findings"),
     Track("jax", "JAX"),
     Track("xla", "XLA compiler"),

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-FILE, JOB, CHILDREN = "COLDSTEP", "COLDSTEP_JOB", "COLDSTEP_CHILDREN"
+FILE, JOB, CHILDREN, WAITS = "COLDSTEP", "COLDSTEP_JOB", "COLDSTEP_CHILDREN", "COLDSTEP_WAITS"
 """The variables: the file of the job; which job, `<hex>:<pid of its root>:<rank that a child inherits>`; 0 where the
-processes below are not followed."""
+processes below are not followed; 0 where nobody is to look at what a process waits for."""
 MOST_ANCESTORS = 64
 """Processes above one that are looked at."""
 inherited_rank = ""

@@ -19,6 +19,7 @@ from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep_collectors.jax._private.started import backend_started, process_index
 from coldstep_collectors.process import memory
 from coldstep_collectors.process.lines import LineSampler
+from coldstep_collectors.process.waits import WaitLooker
 from coldstep_collectors.process.workers import Children
 
 _EVERY_S = 0.1
@@ -46,10 +47,11 @@ class Process:
         """Watch what starts processes, and begin to sample."""
         self._sink = sink
         self._below = Children(sink, self.name)
+        self._lines = LineSampler(sink)  # all that `stop` asks, before anything is hooked: it may be interrupted here
+        self._waits = WaitLooker(sink, self._below.cpu)
         self._limits = list(_limits())
         self._cpu = time.process_time_ns(), now()
         self._below.watch()
-        self._lines = LineSampler(sink)
         self._lines.start()
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
@@ -61,6 +63,7 @@ class Process:
         self._requests.put(None)
         self._lines.stop()
         self._thread.wait(5)
+        self._waits.stop()
         self._sink.guarded(self.name, self._finish)()
         return self._below.unwatch()
 
@@ -84,6 +87,7 @@ class Process:
                 scan()
                 pause = max(_CHILDREN_EVERY_S, (time.thread_time() - before) / _SHARE_FOR_CHILDREN)
                 next_scan = time.monotonic() + pause
+            self._waits.look()
             try:
                 self._requests.get(timeout=_EVERY_S)
                 return

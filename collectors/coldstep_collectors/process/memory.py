@@ -29,6 +29,8 @@ class Stat:
     rss_bytes: int
     cpu_ns: int
     """What it has used, and those below it that it has waited for."""
+    own_cpu_ns: int
+    """What it has used itself."""
     age_ns: int
 
 
@@ -39,7 +41,7 @@ def stat(pid: int | str) -> Stat:
         head, _, tail = file.read().rpartition(b")")
     number, _, name = head.partition(b" (")
     fields = tail.split()  # from the third on, as proc(5) counts them
-    cpu, started = sum(map(int, fields[11:15])), int(fields[19])
+    own_cpu, cpu, started = sum(map(int, fields[11:13])), sum(map(int, fields[11:15])), int(fields[19])
     return Stat(
         pid=int(number),
         parent=int(fields[1]),
@@ -47,6 +49,7 @@ def stat(pid: int | str) -> Stat:
         threads=int(fields[17]),
         rss_bytes=int(fields[21]) * resource.getpagesize(),
         cpu_ns=cpu * _TICK_NS,
+        own_cpu_ns=own_cpu * _TICK_NS,
         age_ns=max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * _TICK_NS),
     )
 

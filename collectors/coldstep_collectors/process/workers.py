@@ -67,6 +67,7 @@ class _Child:
     process: weakref.ref[Any] | None = None  # multiprocessing's own object
     followed: bool = False  # it is of the job, so that its trace is its own: none, where it has nothing to say
     cpu_ns: int | None = None
+    own_cpu_ns: int = 0  # without those that it has waited for
     first_cpu_ns: int = 0
     busy_since: int | None = None  # of a pool's worker: since when it has been using its processor
     busy_cpu_ns: int = 0
@@ -187,7 +188,7 @@ class Children:
         for child in list(self._known.values()):
             if child.direct or child.pool:
                 with contextlib.suppress(OSError):  # gone already
-                    self._measure(child, memory.stat(child.pid).cpu_ns)
+                    self._measure(child, memory.stat(child.pid))
                 if child.python:
                     self._look_into(child)
 
@@ -205,7 +206,7 @@ class Children:
             if row.pid not in self._known:
                 self._discover(row)
             elif not self._known[row.pid].direct:
-                self._measure(self._known[row.pid], row.cpu_ns)
+                self._measure(self._known[row.pid], row)
             if row.pid in self._known:
                 self._look_into(self._known[row.pid])
         for child in list(self._known.values()):
@@ -239,7 +240,7 @@ class Children:
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():
             child.imported = self._forks.pop(0)[1] if child.python else child.imported
             child.followed = child.python and self._sink.follows_children
-        self._measure(child, row.cpu_ns)
+        self._measure(child, row)
 
     def _look_into(self, child: _Child) -> None:
         if not child.helper and not child.imported and (framework := memory.framework(child.pid)) is not None:
@@ -247,15 +248,19 @@ class Children:
         if self._has_door is not None and not child.followed:
             child.followed = self._has_door(child.pid)
 
-    def _measure(self, child: _Child, cpu: int) -> None:
-        ns = now()
+    def cpu(self) -> dict[int, int]:
+        """What each process that runs below has used itself, by pid, as of the last look at it."""
+        return {child.pid: child.own_cpu_ns for child in list(self._known.values())}
+
+    def _measure(self, child: _Child, row: memory.Stat) -> None:
+        ns, cpu = now(), row.cpu_ns
         if child.pool and child.cpu_ns is not None and child.seen_ns:
             busy = cpu - child.cpu_ns >= _BUSY_CORES * (ns - child.seen_ns)
             if busy and child.busy_since is None:
                 child.busy_since, child.busy_cpu_ns = child.seen_ns, child.cpu_ns
             elif not busy and child.busy_since is not None:
                 self._tell_busy(child, child.seen_ns)
-        child.cpu_ns, child.seen_ns = cpu, ns
+        child.cpu_ns, child.own_cpu_ns, child.seen_ns = cpu, row.own_cpu_ns, ns
 
     # --- what is told -----------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, thread_stretches, timeline
 from coldstep.loading.unended import last_word, lives, place_in
 from coldstep.loading.unplaced import children, started, unplaced
+from coldstep.loading.waits import fill_waiting
 from coldstep.model import (
     CollectorRow,
     CollectorState,
@@ -108,6 +109,7 @@ def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
             _say_why_unended(found[0], Path(part))
         processes += found
     traces = [_trace(process, step) for process in processes]
+    fill_waiting(processes)
     one_clock(traces, [process.run for process in processes])
     trace = joined(traces)
     trace.run.notes += notes

@@ -16,7 +16,7 @@ from coldstep.candidates import read
 from coldstep.events import Args
 from coldstep.loading.folding import Folding, Ledger, is_inferred
 from coldstep.loading.row_types import Slice, StepRow
-from coldstep.model import UNATTRIBUTED, Location, Profiled
+from coldstep.model import UNATTRIBUTED, Interval, Location, Profiled
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.records import EventRow, TrackRow
@@ -78,6 +78,11 @@ class Rows:
         """What collectors of others found themselves."""
         self.lines: list[Args] = []
         """The user's lines that were sampled until the first step had ended."""
+        self.waits: list[Slice] = []
+        """What the trace's own thread was seen to wait for."""
+        self.nameless: list[tuple[Interval, int, int]] = []
+        """Where anybody has looked at that, once the time is known: the stretches in which that thread had no phase, by
+        interval, begin and end."""
         self.notes: list[str] = []
         self.states: dict[str, tuple[int, Args]] = {}
         """The last that each collector said of itself, and when."""
@@ -235,6 +240,17 @@ class Rows:
             if closed.what is not None:
                 self.inside.append((closed.start, closed.what, took - closed.inner))
 
+    def _wait(self, track: Track, row: EventRow) -> None:
+        """What the thread was seen to wait for: no phase, and of no step."""
+        slices = self._open[row.track]
+        if row.kind == proto.SLICE_BEGIN:
+            slices.append(Slice(track, row.name, "", row.ns, row.ns, row.args))
+            self.waits.append(slices[-1])
+        elif row.kind == proto.SLICE_END and slices:
+            closed = slices.pop()
+            closed.end = max(closed.start, row.ns)
+            closed.args |= row.args
+
     def _keep_ir(self, _: Track, row: EventRow) -> None:
         """A program's text; one of several parts (forward, backward) goes below the one before."""
         forms = self.ir.setdefault(str(row.args["compile"]), {})
@@ -284,6 +300,7 @@ _TAKES: dict[str, Callable[[Rows, Track, EventRow], None]] = {
     "phases": Rows._phase,
     "stacks": Rows._frame,
     "ir": Rows._keep_ir,
+    "waits": Rows._wait,
     **dict.fromkeys(layout.PROFILED, Rows._profile),
 }
 """By kind of track, what takes in its events, where they are not slices, instants and counters."""

@@ -59,9 +59,10 @@ def timeline(rows: Rows, locations: Locations, stretches: list[Stretch], *, coun
     steps = _steps(rows)
     parts = _intervals(rows, steps, counted)
     intervals = Intervals(parts)
-    made = Timeline(intervals, rows.start, len(intervals) - 1 if steps.unfinished else None)
     nameless = _fill_phases(rows, parts)
+    made = Timeline(intervals, rows.start, len(intervals) - 1 if steps.unfinished else None)
     owners = _owners(rows, made)
+    rows.nameless = [each for each in nameless if rows.waits and each[0].index not in owners]
     _fill_waits(rows, made, owners, stretches)
     if not rows.samples:
         name_by_lines(rows, locations, (each for each in nameless if each[0].index not in owners))

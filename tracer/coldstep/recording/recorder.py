@@ -54,6 +54,7 @@ from coldstep.vocabulary import of_trace
 _IR_PIECE = 1 << 16
 _ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 _MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
+_BEAT_NS = 2_000_000_000  # between two signs of life of a process that waits
 UNDECLARED = "that its vocabulary does not have"
 """Stands in the note on a word that a collector used and nobody declared."""
 
@@ -223,6 +224,8 @@ class Recorder:
         )
         self._writer.begin(start.monotonic_ns, self._run, layout.TRACE, layout.TRACE, about)
         self._phase_open = False
+        self._waits: int | None = None  # their track, while a wait is open on it
+        self._beat = 0
         self._held = Held(self._write_held)
         self._ties = Ties()
         self._blocks = Blocks()
@@ -244,6 +247,7 @@ class Recorder:
             Work: self._on_work,
             CallStacks: self._on_stacks,
             events.Lines: self._on_lines,
+            events.Waits: self._on_waits,
             GraphBreak: self._on_graph_break,
             Finding: self._on_finding,
             IR: self._on_ir,
@@ -296,7 +300,13 @@ class Recorder:
 
     def heartbeat(self, ns: int) -> None:
         """Record that the process was alive, so that whatever is open in a cut file has an age."""
+        self._beat = ns
         self._writer.instant(ns, self._run, layout.HEARTBEAT)
+
+    def waits_on(self, ns: int) -> bool:
+        """Whether the thread is in a wait of which nothing has been written for a while: should it be killed in it,
+        that is how long the wait is known to have been."""
+        return self._waits is not None and ns - self._beat >= _BEAT_NS
 
     def flush(self) -> None:
         """Write everything out. Raises OSError."""
@@ -330,11 +340,18 @@ class Recorder:
                 self._writer.end(ns, slices.pop().track)
         if self._phase_open:
             self._writer.end(ns, self._phases)
+        if self._waits is not None:
+            self._writer.end(ns, self._waits)
         self._held.ends(ns)
         self._held.release()
         self._writer.end(ns, self._run, about)
         self._writer.clocks(clocks or snapshot())
         return ns
+
+    @property
+    def idle_since(self) -> int | None:
+        """As of the ledger. May be asked from any thread."""
+        return self._partition.idle_since
 
     @property
     def findings(self) -> tuple[Writer, int]:
@@ -639,6 +656,14 @@ class Recorder:
         ]
         args: Args = {"held_ns": event.held_ns, "sampled": stacks}
         self._writer.instant(ns, self._run, layout.LINES, "", args)
+
+    def _on_waits(self, event: events.Waits, ns: int, thread: Thread) -> None:
+        track = self._track("waits", self._home)
+        if self._waits is not None:
+            self._writer.end(event.ns, track, event.before)
+        self._waits = track if event.name is not None else None
+        if event.name is not None:
+            self._writer.begin(event.ns, track, event.name, "", event.args)
 
     def _on_ir(self, event: IR, ns: int, thread: Thread) -> None:
         # in pieces: an argument is shown, and held by the engine, whole

@@ -36,7 +36,7 @@ class Partition:
     """
 
     def __init__(self, ns: int, home: int, write: Callable[[int, str], None], vocabulary: Vocabulary = OURS) -> None:
-        self._now = ns
+        self._now = self._since = ns
         self._home = self._owner = home
         self._write = write
         self._compiles = vocabulary.compiles
@@ -68,7 +68,7 @@ class Partition:
 
     def cut(self, ns: int, owner: int | None = None) -> int:
         """An interval ends here and the next begins, owned by `owner` or, by default, the trace's own thread."""
-        self._now = ns = max(ns, self._now)
+        self._now = self._since = ns = max(ns, self._now)
         self._owner = self._home if owner is None else owner
         self._current = self._innermost()
         self._write(ns, self._current)
@@ -84,9 +84,15 @@ class Partition:
         """The time up to which the ledger is written."""
         return self._now
 
+    @property
+    def idle_since(self) -> int | None:
+        """Since when the trace's own thread has no phase, nor begun or ended a step; None where it has one, and where
+        the time is another thread's. May be asked from any thread."""
+        return self._since if self._current == UNATTRIBUTED and self._owner == self._home else None
+
     def went_on(self, ns: int) -> None:
         """Somebody else wrote all up to there, and no phase is open again."""
-        self._now = ns
+        self._now = self._since = ns
 
     def finish(self, ns: int) -> int:
         """The end of the ledger; no earlier than anything written."""
@@ -96,7 +102,7 @@ class Partition:
     def _update(self, ns: int) -> None:
         phase = self._innermost()
         if phase != self._current:
-            self._current = phase
+            self._current, self._since = phase, ns
             self._write(ns, phase)
 
     def _innermost(self) -> str:

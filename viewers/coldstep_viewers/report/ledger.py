@@ -11,15 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep._util.figures import count, duration, listed, numbers, percent, size
+from coldstep.job.waits import IDLE, summed
 from coldstep.loading.time import union
-from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer
+from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer, Waiting
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recording.device_tracks import EXECUTE
 from coldstep.rows.intervals import Alike, Part, Steps, before, end_ns, kinds, parts, phases_of, unit
+from coldstep.rows.processes import name as name_of
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, TRANSFERS, Vocabulary
 from coldstep_viewers.safe_text import short
 
 SMALLER = "smaller phases"
+_SMALL_MEANWHILE, _MOST_MEANWHILE = 20, 3  # of a wait: what another process did in so small a part of it is not named
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class Stretch:
     """What else was compiled, but for what began inside of another's compile, and the nanoseconds of it in here."""
     sampled: dict[str, int] = field(default_factory=dict)
     """Of the unattributed time: the observed work of the thread."""
+    waits: list[str] = field(default_factory=list)
+    """Of the same: what the thread waited for, in words, the longest first."""
     workers: dict[str, int] = field(default_factory=dict)
     """By phase, how long other processes worked for it, all together."""
     transfers: list[Transfer] = field(default_factory=list)
@@ -69,7 +74,8 @@ class Stretch:
             return _files([row for row in self.transfers if row.phase == name], most)
         if name == UNATTRIBUTED:
             largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
-            return ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
+            lines = ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
+            return "; ".join(filter(None, (*self.waits[: most + 1], lines)))
         return f"other processes worked on it for {duration(self.workers[name])}" if name in self.workers else ""
 
     def _eager_note(self, most: int) -> str:
@@ -330,12 +336,38 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
             if inside and row.origin != "eager"
         ],
         sampled=_summed(row.sampled for row in rows),
+        waits=list(_waited(trace, [each for row in rows for each in row.waiting])),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
         transfers=[row for row in trace.transfers if row.interval in indices],
         stepped=stepped,
         initial=stepped and _is_before(group[0]),
         vocabulary=trace.vocabulary,
     )
+
+
+def _waited(trace: Trace, rows: Iterable[Waiting]) -> Iterator[str]:
+    """What a thread waited for: "waited for EngineCore 41 s, of which Dynamo tracing 22 s, imports 14 s"."""
+    waits: dict[tuple[object, ...], list[Waiting]] = {}
+    for row in summed(rows):
+        waits.setdefault((row.process, row.how, row.where, row.pid, row.working), []).append(row)
+    for each in sorted(waits.values(), key=lambda each: -sum(row.ns for row in each)):
+        ns = sum(row.ns for row in each)
+        named = [row for row in each if row.meanwhile and row.ns * _SMALL_MEANWHILE >= ns][:_MOST_MEANWHILE]
+        phases = listed(f"{trace.vocabulary.phase(row.meanwhile or '')} {duration(row.ns)}" for row in named)
+        yield _wait(trace, each[0], duration(ns), phases)
+
+
+def _wait(trace: Trace, row: Waiting, took: str, phases: str) -> str:
+    who = name_of(trace, row.process) if row.process is not None else short(row.command or "")
+    if row.process is None and row.pid is not None:
+        who = f"{who} (process {row.pid})" if who else f"process {row.pid}"
+    if row.how == "wait4":
+        return f"waited for {who or 'a child process'} {took}{phases and f', of which {phases}'}"
+    worked = f"{who if row.working == 1 else f'{row.working} processes'} worked{phases and f' ({phases})'}"
+    if row.how == "sleep" or row.where in IDLE:
+        did = "slept" if row.how == "sleep" else f"idle in {row.where}"
+        return f"{did} {took}; meanwhile {worked}" if row.working else f"{did} {took}"
+    return f"waited in {short(row.where)} {took}{f' while {worked}' if row.working else ''}"
 
 
 def _files(rows: list[Transfer], most: int) -> str:

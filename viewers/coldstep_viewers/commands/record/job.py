@@ -18,6 +18,7 @@ from coldstep.job.parts import parts_of, remove_earlier
 from coldstep.job.reach import use_shim
 from coldstep.job.supervise import end_as, supervise
 from coldstep.recording.output import is_folder
+from coldstep_shim import WAITS
 from coldstep_viewers.commands.output import fail
 
 # Shell: "python3.11"
@@ -43,6 +44,8 @@ def run_command(path: str, command: Sequence[str], options: argparse.Namespace, 
         job.root = os.getpid()
         job.tell_children()
         use_shim()
+        if not options.waits:
+            os.environ[WAITS] = "0"
 
     try:
         code = supervise(path, list(command), prepare)

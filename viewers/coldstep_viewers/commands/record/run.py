@@ -28,6 +28,7 @@ from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.recording.output import own_name
 from coldstep.session import Session
 from coldstep.tracing import Block, run_trace
+from coldstep_shim import WAITS
 from coldstep_viewers import marking
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.record.job import run_command
@@ -37,10 +38,10 @@ from coldstep_viewers.safe_text import plain
 _STEP = re.compile(r"(?P<module>[\w.]+):(?P<function>\w+(\.\w+)*)")
 _USAGE = (
     "coldstep run [-o FILE] [--step MODULE:FUNCTION] [--collectors A,B] [--device WHEN] [--stacks] [--ir] "
-    "[--no-live] [--no-infer] [--no-children] [--label NAME=VALUE] [--ready-after N] "
+    "[--no-live] [--no-infer] [--no-children] [--no-waits] [--label NAME=VALUE] [--ready-after N] "
     "(script.py | -m module | command) [arguments]"
 )
-_OF_COMMANDS = ("output",)  # options that are for a command, too
+_OF_COMMANDS = ("output", "waits")  # options that are for a command, too
 _SHELLS = (".sh", ".bash", ".zsh", ".fish", ".bat", ".ps1")
 _BEGIN_BYTES = 256
 _EXAMPLE = """\
@@ -78,6 +79,8 @@ def main(argv: list[str]) -> int:
         fail(f"cannot write to {options.output}: {error.strerror}")
     except TraceError as error:
         fail(str(error))
+    if not options.waits:
+        os.environ[WAITS] = "0"  # for the processes below, too
     ours = sys.modules["__main__"], os.getpid()
     recording, run = _recorded(argv, output, options, job)
     if job is not None:
@@ -249,6 +252,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "dest": "children",
         "action": "store_false",
         "help": "do not trace the processes that the script starts",
+    },
+    "--no-waits": {
+        "dest": "waits",
+        "action": "store_false",
+        "help": "do not look at what the script, and each process that it starts, waits for",
     },
     "--label": {
         "metavar": "NAME=VALUE",

@@ -1,0 +1,153 @@
+"""Looks at what the program waits for, four times a second while the thread that began the trace has no phase."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from coldstep.clock import now
+from coldstep.collector import Sink
+from coldstep.errors import first_line
+from coldstep.events import Args, Waits
+
+if TYPE_CHECKING:
+    from coldstep_collectors.process.wait_calls import Seen
+
+_EVERY_NS = 250_000_000
+_IDLE_NS = 250_000_000  # without a phase, and without a step that begins or ends
+_BETWEEN_NS = 375_000_000  # two looks: what is longer was no pause, and nobody knows what happened in it
+_ASLEEP_NS = 2_000_000_000  # unless the thread used no processor in it, and it is no longer than that
+_RAN = 0.1  # of a gap between two looks: a thread that used so much of a processor did not only wait
+_TOP = 5  # frames that a wait may have between the kernel and the program
+_MOST = 5_000  # waits: a program that waits shortly, again and again, is not looked at for ever
+_MOST_PROCESSES = 16  # whose processor time is kept of a wait, those that used most
+_MOST_BYTES = 512  # of what the kernel shows of a call
+SYSCALL = "/proc/self/task/{}/syscall"
+"""Where the kernel shows in which call a thread is."""
+_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+
+class WaitLooker:
+    """Looks at the thread that makes it. A wait is handed over as it begins, and as it ends: a long one is no more
+    than a short one. The first error ends all looks."""
+
+    def __init__(self, sink: Sink, cpu: Callable[[], dict[int, int]]) -> None:
+        """`cpu`: the processor time so far of each process below, by pid."""
+        self._sink = sink
+        self._cpu = cpu
+        self._home, self._tid = threading.get_ident(), threading.get_native_id()
+        self._clock = time.pthread_getcpuclockid(self._home)
+        self._next = 0
+        self._last = 0  # when the last look was; 0 where the thread has had a phase since
+        self._used = 0  # by the thread until then, of a processor
+        self._open: Seen | None = None
+        self._looks = self._waits = 0
+        self._below: dict[int, int] = {}
+        self._since: dict[int, int] = {}
+        self._goes_on = sink.looks_at_waits
+
+    def look(self) -> None:
+        """Look, if it is time to; may be called as often as one likes."""
+        ns = now()
+        if not self._goes_on or ns < self._next:
+            return
+        self._next = max(self._next + _EVERY_NS, ns)
+        try:
+            self._look(ns)
+        except Exception as error:  # the program must not notice
+            self._end(first_line(error))
+
+    def _end(self, why: str) -> None:
+        self._goes_on = False
+        self._sink.note(f"coldstep stopped looking at what the program waits for: {why}.")
+
+    def stop(self) -> None:
+        """Hand over the end of a wait that goes on."""
+        if self._goes_on:
+            self._leave()
+        self._goes_on = False
+
+    def _look(self, ns: int) -> None:
+        idle = self._sink.idle_since()
+        if idle is None or self._last < idle:  # the thread has had a phase since
+            self._leave()
+            self._last, self._below = 0, {}
+        if idle is None or ns - idle < _IDLE_NS:
+            return
+        used = self._used_so_far()
+        if used is None:
+            self.stop()
+            return
+        seen, below = self._see(), self._cpu()
+        since = self._since_when(ns, idle, used, seen)
+        if seen != self._open or since != self._last:
+            self._leave()
+            if seen is not None and self._waits == _MOST:
+                self._end(f"it has waited {_MOST:,} times")
+                return
+            if seen is not None:
+                self._begin(seen, since, dict(self._below) if self._last else below)
+        self._looks += seen is not None
+        self._below |= below
+        self._last, self._used = ns, used
+
+    def _used_so_far(self) -> int | None:
+        """Processor time of the thread; None where it has ended."""
+        try:
+            return time.clock_gettime_ns(self._clock)
+        except OSError:
+            return None
+
+    def _since_when(self, ns: int, idle: int, used: int, seen: Seen | None) -> int:
+        """From when on a look counts: the last one, unless nobody could look for long."""
+        before = self._last or idle
+        gap = ns - before
+        slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS and used - self._used < _RAN * gap
+        return before if gap <= _BETWEEN_NS or slept else ns - _EVERY_NS
+
+    def _begin(self, seen: Seen, since: int, below: dict[int, int]) -> None:
+        self._waits += 1
+        self._open, self._looks, self._since = seen, 0, below
+        args: Args = {"how": seen.how} | ({"pid": seen.pid} if seen.pid is not None else {})
+        self._sink.emit(Waits(since, seen.where, args, {}))
+
+    def _leave(self) -> None:
+        if self._open is not None:
+            used = {pid: ns - self._since.get(pid, 0) for pid, ns in self._below.items()}
+            most = sorted(((ns, pid) for pid, ns in used.items() if ns > 0), reverse=True)[:_MOST_PROCESSES]
+            before: Args = {"looks": self._looks, "cpu": [[pid, ns] for ns, pid in most]}
+            self._sink.emit(Waits(self._last, None, {}, before))
+            self._open = None
+
+    def _see(self) -> Seen | None:
+        from coldstep_collectors.process.wait_calls import see  # a process that never waits does without its tables
+
+        try:
+            kernel: str | None = _text(SYSCALL.format(self._tid))
+        except OSError:  # this kernel does not show it, or the thread has ended
+            kernel = None
+        return see(kernel, self._codes())
+
+    def _codes(self) -> list[CodeType]:
+        """The code of the top frames, innermost first, but for our own. No frame is kept for longer than that takes:
+        whoever lets go of a frame last, frees what the program's function held, on its own thread."""
+        codes: list[CodeType] = []
+        frame = sys._current_frames().get(self._home)
+        while frame is not None and len(codes) < _TOP:
+            if not frame.f_code.co_filename.startswith(_OURS):
+                codes.append(frame.f_code)
+            frame = frame.f_back
+        return codes
+
+
+def _text(path: str) -> str:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a third of what `open` takes
+    try:
+        return os.read(file, _MOST_BYTES).decode()
+    finally:
+        os.close(file)

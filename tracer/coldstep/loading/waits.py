@@ -1,0 +1,68 @@
+"""Names unattributed time by what the thread was seen to wait for, and by what the processes below did meanwhile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import itemgetter
+from typing import get_args
+
+from coldstep.job.waits import Looks, Member, summed, waits_in, whom
+from coldstep.loading.folding import FOLDED
+from coldstep.loading.row_types import Slice
+from coldstep.loading.slices import Rows
+from coldstep.model import UNATTRIBUTED, Interval, Waiting, WaitingHow
+
+_HOWS: dict[str, WaitingHow] = {how: how for how in get_args(WaitingHow)}
+
+
+def fill_waiting(processes: Sequence[Rows]) -> None:
+    """Fill in `waiting` of each interval in which the process was seen to wait, of all processes of a job at once."""
+    if not any(rows.waits for rows in processes):
+        return
+    members = [_member(rows) for rows in processes]
+    for rows, own in zip(processes, members, strict=True):
+        looks = [each for each in map(_looks, rows.waits) if each is not None]
+        # no clock of another machine goes with this one's
+        near = [each for each, other in zip(members, processes, strict=True) if other.run.boot == rows.run.boot]
+        names = {int(piece.args.get("pid", 0)): piece.name for piece in rows.work}
+        named: dict[int, list[Waiting]] = defaultdict(list)
+        intervals: dict[int, Interval] = {}
+        at = 0
+        for interval, start, end in rows.nameless:
+            while at < len(looks) and looks[at].end < start:
+                at += 1
+            until = at
+            while until < len(looks) and looks[until].start < end:
+                until += 1
+            intervals[interval.index] = interval
+            for wait in waits_in(start, end, looks[at:until]):
+                named[interval.index] += whom(wait, own, near, names)
+        for index, waiting in named.items():
+            intervals[index].waiting = summed(waiting)
+
+
+def _looks(piece: Slice) -> Looks | None:
+    how = _HOWS.get(str(piece.args.get("how")))
+    if how is None:
+        return None
+    pid = piece.args.get("pid")
+    cpu = {int(pid): max(0, int(ns)) for pid, ns in piece.args.get("cpu") or []}
+    return Looks(piece.start, piece.end, how, piece.name, int(pid) if pid is not None else None, cpu)
+
+
+def _member(rows: Rows) -> Member:
+    run = rows.run
+    above = [row[0] for row in run.ancestors if row]
+    start = rows.start - run.before_trace_ns
+    return Member(rows.process, run.pid, start, rows.stop, above, list(_phases(rows)))
+
+
+def _phases(rows: Rows) -> Iterator[tuple[int, int, str]]:
+    """The process's time in phases, but for steps that are folded."""
+    ledger = sorted(rows.ledger, key=itemgetter(0, 1))
+    end = rows.ledger_end if rows.ledger_end is not None else rows.stop
+    for (start, _, phase), (following, _, _) in pairwise([*ledger, (max(end, rows.start), False, UNATTRIBUTED)]):
+        if phase is not FOLDED and phase != UNATTRIBUTED and following > start:
+            yield start, following, phase
