@@ -61,6 +61,21 @@ def test_what_a_child_compiles_after_its_root_was_ready_is_late(tmp_path: Path) 
     [late] = engine_row.violations
     assert (late.cause, late.argument) == ("shape", "x")
     assert done.returncode == 1
+    ready = trace.job_ready
+    assert ready is not None
+    assert (ready.by, ready.name, ready.process) == ("ready", "server", 0)
+    [server_did, engine_did] = ready.processes
+    assert (server_did.process, server_did.start_ns, server_did.ns) == (0, 0, ready.ns)
+    assert engine_did.start_ns + engine_did.ns == ready.ns
+    for did in ready.processes:
+        waits = sum(row.ns for row in did.waiting)
+        assert did.before_trace_ns + sum(did.phases.values()) + waits <= did.ns
+    assert engine_did.phases["imports"] > 100_000_000
+    assert {"xla.compile", "jax.trace"} <= {*engine_did.phases}
+    assert server_did.waiting != []
+    report = kinds.run("coldstep", "report", "server.pftrace", cwd=tmp_path).stdout.decode()
+    assert "when server called coldstep.ready()" in report
+    assert "waited in Connection.recv" in report
     assert (
         "over budget: EngineCore: server: 1 compile after it, 0 allowed" in done.stdout or "EngineCore" in done.stdout
     )

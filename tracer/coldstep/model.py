@@ -23,7 +23,7 @@ JSON_SCHEMA = "coldstep/1"
 """Of `report --json` (docs/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
-    "readiness", "findings", "answers", "memory", "builds", "autotuning", "transfers",
+    "readiness", "job_ready", "findings", "answers", "memory", "builds", "autotuning", "transfers",
 )  # fmt: skip
 """What such a document has, in this order."""
 IR_FORMS = (
@@ -615,6 +615,40 @@ class Settling:
 
 
 @slotted
+class Meanwhile:
+    """What a process of a job did until the job was ready: from its own start, or to its own end, if that is so."""
+
+    process: int
+    """The process's index."""
+    start_ns: int
+    """When it began, from the start of the first on."""
+    ns: int
+    """For how long."""
+    before_trace_ns: int
+    """Of that, before it was traced: Python, imports, the program's code."""
+    phases: dict[str, int]
+    """Of that, in phases; all imports are one."""
+    waiting: list[Waiting]
+    """Of the rest, what it was seen to wait for."""
+
+
+@slotted
+class JobReady:
+    """When a job of several processes was ready, from the start of the first of them on."""
+
+    by: Literal["ready", "settled"]
+    """What shows it: `coldstep.ready()`; else the first step of each kind that had settled, the last of these."""
+    name: str
+    """What the program calls it, or the kind of step."""
+    process: int
+    """The index of the process that was the last to be ready."""
+    ns: int
+    """When."""
+    processes: list[Meanwhile]
+    """What each of those did that had begun by then."""
+
+
+@slotted
 class Ready:
     """A process was declared warmed up. It is no row of the JSON."""
 
@@ -1094,6 +1128,8 @@ class Trace:
     """When each kind of step stopped compiling."""
     readiness: list[Readiness] = field(default_factory=list)
     """What compiled after that."""
+    job_ready: JobReady | None = None
+    """When the job was ready; None of a process by itself, and where nothing shows it."""
     findings: list[Finding] = field(default_factory=list)
     """What deserves attention, the costliest first."""
     answers: list[Answer] = field(default_factory=list)

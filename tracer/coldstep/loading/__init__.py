@@ -20,6 +20,7 @@ from coldstep.loading.autotuning import autotuning
 from coldstep.loading.builds import builds, transfers
 from coldstep.loading.compiles import CompileReader
 from coldstep.loading.inferred_steps import infer
+from coldstep.loading.job_ready import job_ready
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, thread_stretches, timeline
 from coldstep.loading.unended import last_word, lives, place_in
@@ -63,7 +64,10 @@ def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = T
     from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it
 
     with damaged(path):
-        return analyse(_read(Path(path), step, parts_of(os.fspath(path)) if job else [os.fspath(path)]))
+        trace, processes = _read(Path(path), step, parts_of(os.fspath(path)) if job else [os.fspath(path)])
+        trace = analyse(trace)
+        trace.job_ready = job_ready(trace, processes)
+        return trace
 
 
 def explained(path: str | os.PathLike[str]) -> Trace:
@@ -76,7 +80,7 @@ def explained(path: str | os.PathLike[str]) -> Trace:
 def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
     """Only the rows of the file itself; the derived rows are empty."""
     with damaged(path):
-        return _read(Path(path), step, [os.fspath(path)])
+        return _read(Path(path), step, [os.fspath(path)])[0]
 
 
 def not_ours(path: str | os.PathLike[str], notes: Sequence[str]) -> str:
@@ -93,7 +97,7 @@ def check_schema(path: str | os.PathLike[str], about: Args) -> None:
         raise TraceError(f"{path} {why}")
 
 
-def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
+def _read(path: Path, step: str | None, parts: Sequence[str]) -> tuple[Trace, list[Rows]]:
     notes: list[str] = []
     processes: list[Rows] = []
     for part in parts:
@@ -113,7 +117,8 @@ def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
     one_clock(traces, [process.run for process in processes])
     trace = joined(traces)
     trace.run.notes += notes
-    return as_job(trace, [process.run for process in processes], [each for rows in processes for each in started(rows)])
+    trace = as_job(trace, [row.run for row in processes], [each for rows in processes for each in started(rows)])
+    return trace, processes
 
 
 def _say_why_unended(process: Rows, path: Path) -> None:

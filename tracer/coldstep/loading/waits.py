@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -21,26 +22,42 @@ def fill_waiting(processes: Sequence[Rows]) -> None:
     """Fill in `waiting` of each interval in which the process was seen to wait, of all processes of a job at once."""
     if not any(rows.waits for rows in processes):
         return
-    members = [_member(rows) for rows in processes]
+    members = [member(rows) for rows in processes]
     for rows, own in zip(processes, members, strict=True):
-        looks = [each for each in map(_looks, rows.waits) if each is not None]
-        # no clock of another machine goes with this one's
-        near = [each for each, other in zip(members, processes, strict=True) if other.run.boot == rows.run.boot]
-        names = {int(piece.args.get("pid", 0)): piece.name for piece in rows.work}
-        named: dict[int, list[Waiting]] = defaultdict(list)
-        intervals: dict[int, Interval] = {}
-        at = 0
-        for interval, start, end in rows.nameless:
-            while at < len(looks) and looks[at].end < start:
-                at += 1
-            until = at
-            while until < len(looks) and looks[until].start < end:
-                until += 1
-            intervals[interval.index] = interval
-            for wait in waits_in(start, end, looks[at:until]):
-                named[interval.index] += whom(wait, own, near, names)
-        for index, waiting in named.items():
-            intervals[index].waiting = summed(waiting)
+        for interval, waiting in _waiting(rows, own, _near(rows, processes, members), sys.maxsize):
+            interval.waiting = summed(waiting)
+
+
+def waiting_until(
+    moment: int, rows: Rows, own: Member, processes: Sequence[Rows], members: Sequence[Member]
+) -> list[Waiting]:
+    """What a process of the job was seen to wait for up to a moment of the machine's clock."""
+    found = _waiting(rows, own, _near(rows, processes, members), moment)
+    return summed(each for _, waiting in found for each in waiting)
+
+
+def _near(rows: Rows, processes: Sequence[Rows], members: Sequence[Member]) -> list[Member]:
+    """Those whose clock is this one's."""
+    return [each for each, other in zip(members, processes, strict=True) if other.run.boot == rows.run.boot]
+
+
+def _waiting(rows: Rows, own: Member, near: Sequence[Member], moment: int) -> Iterator[tuple[Interval, list[Waiting]]]:
+    looks = [each for each in map(_looks, rows.waits) if each is not None]
+    names = {int(piece.args.get("pid", 0)): piece.name for piece in rows.work}
+    named: dict[int, list[Waiting]] = defaultdict(list)
+    intervals: dict[int, Interval] = {}
+    at = 0
+    for interval, start, whole_end in rows.nameless:
+        end = min(whole_end, moment)
+        while at < len(looks) and looks[at].end < start:
+            at += 1
+        until = at
+        while until < len(looks) and looks[until].start < end:
+            until += 1
+        intervals[interval.index] = interval
+        for wait in waits_in(start, end, looks[at:until]) if start < end else ():
+            named[interval.index] += whom(wait, own, near, names)
+    return ((intervals[index], waiting) for index, waiting in named.items())
 
 
 def _looks(piece: Slice) -> Looks | None:
@@ -52,7 +69,8 @@ def _looks(piece: Slice) -> Looks | None:
     return Looks(piece.start, piece.end, how, piece.name, int(pid) if pid is not None else None, cpu)
 
 
-def _member(rows: Rows) -> Member:
+def member(rows: Rows) -> Member:
+    """A process as those that waited for it know it."""
     run = rows.run
     above = [row[0] for row in run.ancestors if row]
     start = rows.start - run.before_trace_ns

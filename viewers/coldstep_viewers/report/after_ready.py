@@ -1,13 +1,43 @@
-"""What compiled after `coldstep.ready()`, in the words and with the code that several viewers show."""
+"""When a job was ready, and what compiled after `coldstep.ready()`: words and code that several viewers show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from coldstep._util.figures import count, duration
 from coldstep.model import Compile, Readiness, Trace, Violation
 from coldstep.rows.processes import name as process
+from coldstep_viewers.report.ledger import waited
 from coldstep_viewers.safe_text import plain, short
+
+_MOST_PROCESSES, _MOST_PARTS, _MOST_WAITS = 16, 5, 3
+_SMALL = 50  # of a process's time: a smaller part of it is not named
+
+
+def job_title(trace: Trace) -> str:
+    """When a job was ready, and what shows that: "Ready after 48 s: EngineCore called coldstep.ready()"."""
+    row = trace.job_ready
+    if row is None:
+        return ""
+    shown = "called coldstep.ready()" if row.by == "ready" else f"compiled nothing more in {short(row.name)}"
+    return f"Ready {duration(row.ns)} after the first process began, when {process(trace, row.process)} {shown}"
+
+
+def job_lines(trace: Trace) -> Iterator[tuple[str, str, str]]:
+    """Of each process its name, how much of the job's start it lived, and what it did in that, the longest first."""
+    row = trace.job_ready
+    for each in row.processes[:_MOST_PROCESSES] if row is not None else ():
+        did = [(ns, f"{trace.vocabulary.phase(phase)} {duration(ns)}") for phase, ns in each.phases.items()]
+        did.append((each.before_trace_ns, f"before its trace {duration(each.before_trace_ns)}"))
+        waits = sum(wait.ns for wait in each.waiting)
+        if waits:
+            did.append((waits, "; ".join(islice(waited(trace, each.waiting), _MOST_WAITS))))
+        rest = each.ns - each.before_trace_ns - sum(each.phases.values()) - waits
+        did.append((rest, f"unattributed {duration(rest)}"))
+        least = max(1, each.ns // _SMALL)
+        words = [words for ns, words in sorted(did, reverse=True)[:_MOST_PARTS] if ns >= least]
+        yield process(trace, each.process), duration(each.ns), "; ".join(words)
 
 
 def number_of(trace: Trace) -> str:

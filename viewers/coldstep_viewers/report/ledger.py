@@ -336,7 +336,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
             if inside and row.origin != "eager"
         ],
         sampled=_summed(row.sampled for row in rows),
-        waits=list(_waited(trace, [each for row in rows for each in row.waiting])),
+        waits=list(waited(trace, [each for row in rows for each in row.waiting])),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
         transfers=[row for row in trace.transfers if row.interval in indices],
         stepped=stepped,
@@ -345,7 +345,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
     )
 
 
-def _waited(trace: Trace, rows: Iterable[Waiting]) -> Iterator[str]:
+def waited(trace: Trace, rows: Iterable[Waiting]) -> Iterator[str]:
     """What a thread waited for: "waited for EngineCore 41 s, of which Dynamo tracing 22 s, imports 14 s"."""
     waits: dict[tuple[object, ...], list[Waiting]] = {}
     for row in summed(rows):

@@ -73,6 +73,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
         yield "ranks", f"Processes ({len(trace.processes)})", rows
     else:
         yield "ranks", f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
+    yield "job_ready", after_ready.job_title(trace), _job_ready(trace)
     yield from (("time", title, parts) for title, parts in ledgers(trace, every))
     yield "steps", "Steps", steps(trace, every, {*above})
     if trace.readiness:
@@ -92,6 +93,14 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
     ended = "Under way" if trace.run.ended == "running" else "What ended the run"
     yield "ended", ended, (paragraph(text, "error") for text in how_it_ended(trace))
     yield "unobserved", "Not observed", _unobserved(trace)
+
+
+def _job_ready(trace: Trace) -> Iterator[Part]:
+    rows: list[list[Cell]] = [
+        [line(name, "strong"), line(took), line(did)] for name, took, did in after_ready.job_lines(trace)
+    ]
+    if rows:
+        yield Table("~>~", rows)
 
 
 def _first_of(lines: list[str], every: bool) -> Iterator[Part]:
