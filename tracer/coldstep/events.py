@@ -261,7 +261,7 @@ class Waits:
     """How it waits (`model.WaitingHow`), and the `pid` of the process that the kernel was asked to wait for."""
     before: Args
     """Of the wait that ends here: how many `looks` saw it, and `cpu`, the processor time of the processes below
-    meanwhile."""
+    `within_ns` of it."""
 
 
 @slotted

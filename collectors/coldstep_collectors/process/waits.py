@@ -47,8 +47,9 @@ class WaitLooker:
         self._used = 0  # by the thread until then, of a processor
         self._open: Seen | None = None
         self._looks = self._waits = 0
-        self._below: dict[int, int] = {}
-        self._since: dict[int, int] = {}
+        self._below: dict[int, int] = {}  # processor time at the last look
+        self._since: dict[int, int] = {}  # the same as the wait that is open was first looked at, and when that was
+        self._since_ns = 0
         self._goes_on = sink.looks_at_waits
 
     def look(self) -> None:
@@ -91,9 +92,10 @@ class WaitLooker:
                 self._end(f"it has waited {_MOST:,} times")
                 return
             if seen is not None:
-                self._begin(seen, since, dict(self._below) if self._last else below)
+                self._begin(seen, since)
+                self._since, self._since_ns = (self._below, self._last) if self._last else (below, ns)
         self._looks += seen is not None
-        self._below |= below
+        self._below = self._below | below
         self._last, self._used = ns, used
 
     def _used_so_far(self) -> int | None:
@@ -110,9 +112,9 @@ class WaitLooker:
         slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS and used - self._used < _RAN * gap
         return before if gap <= _BETWEEN_NS or slept else ns - _EVERY_NS
 
-    def _begin(self, seen: Seen, since: int, below: dict[int, int]) -> None:
+    def _begin(self, seen: Seen, since: int) -> None:
         self._waits += 1
-        self._open, self._looks, self._since = seen, 0, below
+        self._open, self._looks = seen, 0
         args: Args = {"how": seen.how} | ({"pid": seen.pid} if seen.pid is not None else {})
         self._sink.emit(Waits(since, seen.where, args, {}))
 
@@ -120,7 +122,8 @@ class WaitLooker:
         if self._open is not None:
             used = {pid: ns - self._since.get(pid, 0) for pid, ns in self._below.items()}
             most = sorted(((ns, pid) for pid, ns in used.items() if ns > 0), reverse=True)[:_MOST_PROCESSES]
-            before: Args = {"looks": self._looks, "cpu": [[pid, ns] for ns, pid in most]}
+            before: Args = {"looks": self._looks, "within_ns": self._last - self._since_ns}
+            before |= {"cpu": [[pid, ns] for ns, pid in most]}
             self._sink.emit(Waits(self._last, None, {}, before))
             self._open = None
 

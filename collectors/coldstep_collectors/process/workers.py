@@ -41,6 +41,7 @@ _HELPERS = (
     _POOL, "__autotune_main__",
 )  # fmt: skip
 """In the command of a Python that runs no code of the program's: multiprocessing's, joblib's and Inductor's own."""
+_TRACKERS = ("resource_tracker", "semaphore_tracker")
 _LOADER = "torch.utils.data."  # the module of what a DataLoader's worker runs
 _LEAST_LIFE_NS = 100_000_000  # a new Python that ends sooner had no time to import a framework
 _LEAST_WORK_NS = 100_000_000  # of processor time: what was there before the trace and used less did nothing in it
@@ -62,6 +63,7 @@ class _Child:
     python: bool = False
     helper: bool = False  # runs no code of the program's, or only loads data
     forkserver: bool = False
+    serves: bool = False  # does nothing for the program by itself
     imported: str | None = None  # the framework; "" where there was none, None where nobody has looked
     started_by: Args | None = None  # the user's line
     process: weakref.ref[Any] | None = None  # multiprocessing's own object
@@ -233,6 +235,7 @@ class Children:
         forked = above is not None and above.forkserver  # runs the program's code, with the server's command
         child.helper = in_pool or (_is_helper(words) and not forked)
         child.forkserver = _FORKSERVER in " ".join(words) and not forked
+        child.serves = child.forkserver or any(tracker in word for tracker in _TRACKERS for word in words)
         child.python = not child.helper and _is_python(words)
         child.first_cpu_ns = row.cpu_ns
         self._pythons += child.python
@@ -249,8 +252,9 @@ class Children:
             child.followed = self._has_door(child.pid)
 
     def cpu(self) -> dict[int, int]:
-        """What each process that runs below has used itself, by pid, as of the last look at it."""
-        return {child.pid: child.own_cpu_ns for child in list(self._known.values())}
+        """What each process that runs below has used itself, by pid, as of the last look at it; but for those that
+        only start others, or wait for their end."""
+        return {child.pid: child.own_cpu_ns for child in list(self._known.values()) if not child.serves}
 
     def _measure(self, child: _Child, row: memory.Stat) -> None:
         ns, cpu = now(), row.cpu_ns

@@ -28,8 +28,8 @@ import time
 until = time.monotonic() + {LASTS_S}
 while time.monotonic() < until:
     began = time.monotonic()
-    while time.monotonic() - began < 0.03: pass
-    time.sleep(0.07)
+    while time.monotonic() - began < 0.05: pass
+    time.sleep(0.05)
 """
 IDLES = ["sleep", str(LASTS_S)]
 
@@ -40,7 +40,7 @@ def case(wait: Callable[[], object]) -> Callable[[], object]:
 
 
 def work(_: object = None) -> int:
-    """A third of a processor's."""
+    """Half a processor's."""
     exec(WORKS, {})
     return 1
 

@@ -65,7 +65,9 @@ def _looks(piece: Slice) -> Looks | None:
     if how is None:
         return None
     pid = piece.args.get("pid")
-    cpu = {int(pid): max(0, int(ns)) for pid, ns in piece.args.get("cpu") or []}
+    within = int(piece.args.get("within_ns", 0))
+    share = (piece.end - piece.start) / within if within > 0 else 0  # a wait begins before the first look at it
+    cpu = {int(pid): max(0, round(int(ns) * share)) for pid, ns in piece.args.get("cpu") or []}
     return Looks(piece.start, piece.end, how, piece.name, int(pid) if pid is not None else None, cpu)
 
 
