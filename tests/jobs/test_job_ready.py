@@ -12,6 +12,7 @@ import coldstep
 from jobs import kinds
 
 SERVER = """
+    import contextlib
     import multiprocessing
     import os
     import coldstep
@@ -22,7 +23,8 @@ SERVER = """
         step = jax.jit(lambda x: (x * 2).sum())
         pipe.send(float(step(numpy.ones(3))))
         for size in iter(pipe.recv, None):
-            pipe.send(float(step(numpy.ones(size))))
+            with coldstep.step("decode") if "STEPS" in os.environ else contextlib.nullcontext():
+                pipe.send(float(step(numpy.ones(size))))
         if "ENGINE_READY" in os.environ:
             coldstep.ready("engine")
 
@@ -33,7 +35,7 @@ SERVER = """
         here.recv()
         if "READY" in os.environ:
             coldstep.ready("server")
-        for size in (3, 4, None):
+        for size in (3, 4, 4, 4, 4, 4, None):
             here.send(size)
             if size:
                 print(here.recv())
@@ -45,7 +47,7 @@ def checked(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs the server, and asks for a verdict on it."""
     (folder / "server.py").write_text(textwrap.dedent(SERVER))
     done = kinds.run("coldstep", "run", "server.py", cwd=folder, **env)
-    assert (done.stdout, done.returncode) == (b"6.0\n8.0\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == (b"6.0\n" + b"8.0\n" * 5, 0), done.stderr
     verdict = kinds.run("coldstep", "check", "server.pftrace", "--ready", cwd=folder)
     return subprocess.CompletedProcess([], verdict.returncode, verdict.stdout.decode(), verdict.stderr.decode())
 
@@ -88,3 +90,18 @@ def test_a_process_that_does_not_say_when_it_is_ready_is_no_doubt_where_another_
     done = checked(tmp_path)
     assert done.returncode == 2
     assert "coldstep.ready() was not called" in done.stdout
+
+
+@pytest.mark.jax
+def test_a_job_in_which_nobody_calls_ready_is_ready_when_its_steps_have_settled(tmp_path: Path) -> None:
+    checked(tmp_path, STEPS="1")
+    trace = coldstep.load(tmp_path / "server.pftrace")
+    engine = next(row.index for row in trace.processes if row.name == "EngineCore")
+    settled = [row for row in trace.intervals if row.kind == "step"][2]
+    ready = trace.job_ready
+    assert ready is not None
+    assert (ready.by, ready.name, ready.process) == ("settled", "decode", engine)
+    began = min(row.start_ns - row.before_trace_ns for row in trace.processes)
+    assert ready.ns == settled.start_ns - began
+    report = kinds.run("coldstep", "report", "server.pftrace", cwd=tmp_path).stdout.decode()
+    assert "when EngineCore compiled nothing more in decode" in " ".join(report.split())
