@@ -123,7 +123,7 @@ def held(kind: Kind, folder: Path) -> Ran:
         return ran
     ran.processes, ran.recompiles = len(trace.processes), len(trace.recompiles)
     ran.compiles = sum(row.outcome in ("compiled", "cache_hit") for row in trace.compiles)
-    ran.failures += [*miscounted(trace, traced), *_other_causes(kind, trace)]
+    ran.failures += [*miscounted(trace, traced), *_other_causes(kind, trace), *_not_ready(kind, trace)]
     return ran
 
 
@@ -137,6 +137,13 @@ def miscounted(trace: Trace, folder: Path) -> Iterator[str]:
     for pid in by_pid.keys() | counted.keys():
         if by_pid.get(pid, 0) != counted.get(pid, 0):
             yield f"process {pid}: {by_pid.get(pid, 0)} compiles in the trace, {counted.get(pid, 0)} by its own count"
+
+
+def _not_ready(kind: Kind, trace: Trace) -> Iterator[str]:
+    """That a server is ready with its first response, where nothing else shows it."""
+    by = trace.job_ready.by if trace.job_ready is not None else None
+    if "serve.py" in kind.command and by != "response":
+        yield f"the server is ready by {by}, and not by its first response"
 
 
 def _other_causes(kind: Kind, trace: Trace) -> Iterator[str]:

@@ -49,6 +49,7 @@ BreakKind = Literal[
     "data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other",
 ]  # fmt: skip
 WaitingHow = Literal["wait4", "recv", "join", "future", "poll", "sleep"]
+ReadyBy = Literal["ready", "settled", "response"]
 StepRule = Literal["other_tool", "trainer", "optimizer", "feedback", "call", "sync"]
 JudgedBy = Literal["step", "function_call"]
 Verdict = Literal["settled", "not_settled", "too_few_steps", "not_observable"]
@@ -636,12 +637,13 @@ class Meanwhile:
 class JobReady:
     """When a job of several processes was ready, from the start of the first of them on."""
 
-    by: Literal["ready", "settled"]
-    """What shows it: `coldstep.ready()`; else the first step of each kind that had settled, the last of these."""
+    by: ReadyBy
+    """What shows it: `coldstep.ready()` of each process that calls it; else the first step of each kind that had
+    settled, the last of these; else the first response that uvicorn or gunicorn sent."""
     name: str
-    """What the program calls it, or the kind of step."""
+    """What the program calls it, or the kind of step, or `first response`."""
     process: int
-    """The index of the process that was the last to be ready."""
+    """The index of the process that was the last to be ready, or the first to respond."""
     ns: int
     """When."""
     processes: list[Meanwhile]

@@ -18,6 +18,9 @@ HOOKS = {
     "torch.utils.cpp_extension": "builds:watch_builds",
     "torch.utils.file_baton": "locks:watch_batons",
     "torch.utils.data": "loaders:watch_loaders",
+    "uvicorn.protocols.http.h11_impl": "responses:watch_asgi",
+    "uvicorn.protocols.http.httptools_impl": "responses:watch_asgi",
+    "gunicorn.http.wsgi": "responses:watch_wsgi",
     "torch.cuda": "groups:watch_start",
     "torch.cuda.graphs": "groups:watch_captures",
 }

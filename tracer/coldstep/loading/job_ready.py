@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from coldstep.job.waits import Member
 from coldstep.loading.slices import Rows
 from coldstep.loading.waits import member, waiting_until
-from coldstep.model import JobReady, Meanwhile, Trace
+from coldstep.model import JobReady, Meanwhile, ReadyBy, Trace
+from coldstep.pftrace.layout import RESPONSE
 from coldstep.rows.intervals import kinds
 from coldstep.vocabulary import IMPORTS
 
@@ -17,14 +18,19 @@ def job_ready(trace: Trace, processes: Sequence[Rows]) -> JobReady | None:
     """The row of a job of which several processes have a trace, on one machine; `trace` is analysed."""
     if trace.run.job is None or len({rows.run.boot for rows in processes}) != 1 or len(processes) < 2:
         return None
-    found = max(_called(trace), default=None) or max(_settled(trace), default=None)
+    by: ReadyBy = "ready"
+    found = max(_called(trace), default=None)
+    if found is None:
+        by, found = "settled", max(_settled(trace), default=None)
+    if found is None:
+        by, found = "response", min(_responded(trace, processes), default=None)
     if found is None:
         return None
     ns, process, name = found
     members = [member(rows) for rows in processes]
     start, moment = min(each.start for each in members), trace.origin_ns + ns
     return JobReady(
-        by="ready" if trace.ready else "settled",
+        by=by,
         name=name,
         process=process,
         ns=moment - start,
@@ -53,6 +59,15 @@ def _settled(trace: Trace) -> Iterator[tuple[int, int, str]]:
         if row.verdict == "settled" and row.settled_at_step is not None and own is not None:
             begins = [step.start_ns for step in own if step.step == row.settled_at_step]
             yield from ((ns, row.process, row.name) for ns in begins[:1])
+
+
+def _responded(trace: Trace, processes: Sequence[Rows]) -> Iterator[tuple[int, int, str]]:
+    """When a server of each process sent its first response."""
+    for rows in processes:
+        for piece in rows.slices:
+            if piece.name == RESPONSE and not piece.category:
+                yield piece.start - trace.origin_ns, rows.process, RESPONSE
+                break
 
 
 def _meanwhile(

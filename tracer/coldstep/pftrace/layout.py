@@ -30,6 +30,7 @@ NOT_TRACED = "other Python process"  # what the note says of children, which no 
 FROM_LOG = "Made by coldstep log"  # what the note of each process says then: nobody watched the program
 CANDIDATE = "candidate"  # an instant there: calls of what may be a step, where the program marks none
 READY = "ready"  # category of an instant on the steps' track: from here on nothing may compile
+RESPONSE = "first response"  # a slice beside the phases of outside: a server of the process has begun to answer
 GRAPH_BREAK = "graph break"  # an instant on the PyTorch track
 FINDING = "finding"  # category of an instant on the findings' track: what coldstep found in the trace
 REPORTED = "reported"  # category of an instant: what a collector of others found itself

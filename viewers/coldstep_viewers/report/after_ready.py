@@ -20,7 +20,11 @@ def job_title(trace: Trace) -> str:
     row = trace.job_ready
     if row is None:
         return ""
-    shown = "called coldstep.ready()" if row.by == "ready" else f"compiled nothing more in {short(row.name)}"
+    shown = {
+        "ready": "called coldstep.ready()",
+        "settled": f"compiled nothing more in {short(row.name)}",
+        "response": "sent its first response",
+    }[row.by]
     return f"Ready {duration(row.ns)} after the first process began, when {process(trace, row.process)} {shown}"
 
 

@@ -366,7 +366,7 @@ def _wait(trace: Trace, row: Waiting, took: str, phases: str) -> str:
     worked = f"{who if row.working == 1 else f'{row.working} processes'} worked{phases and f' ({phases})'}"
     if row.how == "sleep" or row.where in IDLE:
         did = "slept" if row.how == "sleep" else f"idle in {row.where}"
-        return f"{did} {took}; meanwhile {worked}" if row.working else f"{did} {took}"
+        return f"{did} {took}, meanwhile {worked}" if row.working else f"{did} {took}"
     return f"waited in {short(row.where)} {took}{f' while {worked}' if row.working else ''}"
 
 
