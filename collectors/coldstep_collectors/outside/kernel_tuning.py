@@ -40,7 +40,7 @@ TUNINGS = Tunings()
 
 
 def is_choosing() -> bool:
-    """Whether this thread is timing choices: what is compiled is one of them."""
+    """Whether this thread is timing choices: a kernel compiled now belongs to one of them."""
     return TUNINGS.at is not None and TUNINGS.at.open is not None
 
 

@@ -1,4 +1,4 @@
-"""Which of the kernel's calls, and which functions of Python's, a thread waits in."""
+"""Which calls of the kernel, and which functions of the standard library, a thread waits in."""
 
 from __future__ import annotations
 

@@ -386,15 +386,15 @@ def _is_helper(words: Sequence[str]) -> bool:
 
 def _compiler_above(frame: FrameType | None) -> str | None:
     """Which compiler starts a process: Triton where a program's own kernel asks for it, and no graph of Inductor's."""
-    found = None
+    compiler = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith(_INDUCTOR):
             return _INDUCTOR
         if module.startswith(_TRITON):
-            found = _TRITON
+            compiler = _TRITON
         frame = frame.f_back
-    return found
+    return compiler
 
 
 # --- notices each process that this one starts -----------------------------------------------------------------------

@@ -19,14 +19,14 @@ def job_ready(trace: Trace, processes: Sequence[Rows]) -> JobReady | None:
     if trace.run.job is None or len({rows.run.boot for rows in processes}) != 1 or len(processes) < 2:
         return None
     by: ReadyBy = "ready"
-    found = max(_called(trace), default=None)
-    if found is None:
-        by, found = "settled", max(_settled(trace), default=None)
-    if found is None:
-        by, found = "response", min(_responded(trace, processes), default=None)
-    if found is None:
+    last = max(_called(trace), default=None)
+    if last is None:
+        by, last = "settled", max(_settled(trace), default=None)
+    if last is None:
+        by, last = "response", min(_responded(trace, processes), default=None)
+    if last is None:
         return None
-    ns, process, name = found
+    ns, process, name = last
     members = [member(rows) for rows in processes]
     start, moment = min(each.start for each in members), trace.origin_ns + ns
     return JobReady(

@@ -32,8 +32,8 @@ def waiting_until(
     moment: int, rows: Rows, own: Member, processes: Sequence[Rows], members: Sequence[Member]
 ) -> list[Waiting]:
     """What a process of the job was seen to wait for up to a moment of the machine's clock."""
-    found = _waiting(rows, own, _near(rows, processes, members), moment)
-    return summed(each for _, waiting in found for each in waiting)
+    waits = _waiting(rows, own, _near(rows, processes, members), moment)
+    return summed(each for _, waiting in waits for each in waiting)
 
 
 def _near(rows: Rows, processes: Sequence[Rows], members: Sequence[Member]) -> list[Member]:

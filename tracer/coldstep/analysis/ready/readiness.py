@@ -41,7 +41,7 @@ _EQUAL = "nothing that could be seen"
 
 
 def readiness(trace: Trace) -> list[Readiness]:
-    """A row for each time that a process was declared warmed up; in a job that is also said of what it started."""
+    """A row for each time that a process was declared warmed up; in a job also for the processes below it."""
     by_process: dict[int, list[Ready]] = defaultdict(list)
     for row in trace.ready:
         by_process[row.process].append(row)
