@@ -105,7 +105,9 @@ def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(wri
     )
     done = run("python", "block.py", cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("2.0\n" * 3, 0), done.stderr
-    assert done.stderr.splitlines()[0].endswith("; 1 more process traced, coldstep report shows all")
+    line = done.stderr.splitlines()[0]
+    assert line.startswith("coldstep: run.pftrace: this process alone: ")
+    assert line.endswith("; 1 more process traced, coldstep report shows all")
     followed, alone = (coldstep.load(tmp_path / name) for name in ("run.pftrace", "alone.pftrace"))
     assert [(row.name, row.how, row.parent) for row in followed.processes] == [
         ("block", "root", None),

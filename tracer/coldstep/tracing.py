@@ -123,18 +123,19 @@ class Block:
             self._session.take_down()  # what interrupted it has left the rest
             give_place_back()
         if not self._options.joinable and self._session.in_parent():
-            say(f"{self._session.path}: {self._session.headline}{self._more()}")
+            say(f"{self._session.path}: {self._line()}")
 
     def _stop_following(self) -> None:
         if self._follows is not None:
             self._follows.end()
 
-    def _more(self) -> str:
+    def _line(self) -> str:
+        headline = self._session.headline
         if self._follows is None:
-            return ""
-        from coldstep.job.root import below
+            return headline
+        from coldstep.job.root import with_parts
 
-        return below(self._options.job)
+        return with_parts(self._options.job, headline)
 
 
 class trace(Block):  # reads as the verb it is: with coldstep.trace(…)

@@ -67,9 +67,10 @@ class Follows:
                 os.environ[name] = before
 
 
-def below(job: Job | None) -> str:
-    """How many processes below this one have a trace of their own, as the end of a line."""
+def with_parts(job: Job | None, headline: str) -> str:
+    """A root's headline; where processes below have traces of their own, that it is of this process alone."""
     number = len(parts_of(job.file, job.id)) - 1 if job is not None and job.is_root else 0
     if number < 1:
-        return ""
-    return f"; {count(number, 'more process', 'more processes')} traced, coldstep report shows all"
+        return headline
+    more = count(number, "more process", "more processes")
+    return f"this process alone: {headline}; {more} traced, coldstep report shows all"

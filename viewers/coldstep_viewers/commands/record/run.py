@@ -23,7 +23,7 @@ from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.job.job import Job
-from coldstep.job.root import begin_job, below, place
+from coldstep.job.root import begin_job, place, with_parts
 from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
 from coldstep.recording.output import own_name
 from coldstep.session import Session
@@ -432,7 +432,7 @@ def _frames_of_script(traceback: TracebackType | None) -> TracebackType | None:
 def _end(recording: Block, run: Session, shown: str, error: BaseException | None) -> None:
     """End the trace; then the line on stderr, where it is and what it says, and whatever of --step came to nothing."""
     recording.__exit__(type(error) if error else None, error, None)
-    say(f"{own_name(shown) if run.displaced else shown}: {run.headline}{below(run.options.job)}")
+    say(f"{own_name(shown) if run.displaced else shown}: {with_parts(run.options.job, run.headline)}")
     if (line := untried()) is not None:
         say(line)
     if run.partial:
