@@ -35,10 +35,10 @@ SERVER = """
         here.recv()
         if "READY" in os.environ:
             coldstep.ready("server")
-        for size in (3, 4, 4, 4, 4, 4, None):
-            here.send(size)
+        for turn, size in enumerate((3, 4, 4, 4, 4, 4, None)):
+            here.send(size and size + turn * ("NEVER" in os.environ))
             if size:
-                print(here.recv())
+                print(here.recv() > 0)
         process.join()
 """
 
@@ -47,7 +47,7 @@ def checked(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs the server, and asks for a verdict on it."""
     (folder / "server.py").write_text(textwrap.dedent(SERVER))
     done = kinds.run("coldstep", "run", "server.py", cwd=folder, **env)
-    assert (done.stdout, done.returncode) == (b"6.0\n" + b"8.0\n" * 5, 0), done.stderr
+    assert (done.stdout, done.returncode) == (b"True\n" * 6, 0), done.stderr
     verdict = kinds.run("coldstep", "check", "server.pftrace", "--ready", cwd=folder)
     return subprocess.CompletedProcess([], verdict.returncode, verdict.stdout.decode(), verdict.stderr.decode())
 
@@ -105,3 +105,12 @@ def test_a_job_in_which_nobody_calls_ready_is_ready_when_its_steps_have_settled(
     assert ready.ns == settled.start_ns - began
     report = kinds.run("coldstep", "report", "server.pftrace", cwd=tmp_path).stdout.decode()
     assert "when EngineCore compiled nothing more in decode" in " ".join(report.split())
+
+
+@pytest.mark.jax
+def test_a_job_of_which_one_kind_of_step_never_settles_is_not_ready(tmp_path: Path) -> None:
+    checked(tmp_path, STEPS="1", NEVER="1")
+    trace = coldstep.load(tmp_path / "server.pftrace")
+    assert [row.verdict for row in trace.settling] == ["not_settled"]
+    assert trace.job_ready is None
+    assert "Ready " not in kinds.run("coldstep", "report", "server.pftrace", cwd=tmp_path).stdout.decode()

@@ -68,6 +68,7 @@ class Around:
     def __init__(self, sink: Sink, collector: str) -> None:
         self.sink = sink
         self._patches: list[Patch] = []
+        self._forget: list[Callable[[], None]] = []
         self._places = Places()
         self._facts, self._result = sink.guarded(collector, _facts), sink.guarded(collector, _result)
         self._begins, self._ends = sink.guarded(collector, self._begin), sink.guarded(collector, self._end)
@@ -102,8 +103,14 @@ class Around:
             if begin is not None:
                 self._ends(begin, more)
 
+    def when_done(self, forget: Callable[[], None]) -> None:
+        """Have `forget()` called as the hooks are taken away."""
+        self._forget.append(forget)
+
     def undo(self) -> list[str]:
         """Take all hooks away; what stays, in words."""
+        for forget in self._forget:
+            forget()
         patches, self._patches = self._patches, []
         return [words for patch in reversed(patches) if (words := patch.undo()) is not None]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from contextlib import AbstractContextManager
 from functools import partial, wraps
 from types import FrameType
 from typing import Any
@@ -22,26 +21,21 @@ _LONGEST = 300  # characters of what names an operation
 
 @slotted
 class _Tuning:
-    """A tuner that chooses, and what it has tried."""
+    """A tuner that chooses, and what it has tried. It is known by its id alone: nothing of the program's is kept."""
 
-    of: Any
+    of: int
     left: int
     timings: dict[str, float]
-    open: AbstractContextManager[Any] | None = None
+    times: bool = False
 
 
-class Tunings(threading.local):
-    """The tuning that goes on in a thread."""
-
-    at: _Tuning | None = None
-
-
-TUNINGS = Tunings()
+_tunings: dict[int, _Tuning] = {}  # by thread
 
 
 def is_choosing() -> bool:
     """Whether this thread is timing choices: a kernel compiled now belongs to one of them."""
-    return TUNINGS.at is not None and TUNINGS.at.open is not None
+    tuning = _tunings.get(threading.get_ident())
+    return tuning is not None and tuning.times
 
 
 def watch_tuning(module: Any, around: Around) -> None:
@@ -52,30 +46,30 @@ def watch_tuning(module: Any, around: Around) -> None:
         return
     prune, bench, cached = tuner.prune_configs, tuner._bench, getattr(tuner, "check_disk_cache", None)
     note, chosen = around.sink.guarded("outside", _note), around.sink.guarded("outside", partial(_chosen, around))
+    around.when_done(_tunings.clear)
 
     @wraps(prune)
     def pruned(self: Any, *args: Any, **kwargs: Any) -> Any:
         choices = prune(self, *args, **kwargs)
-        TUNINGS.at = _Tuning(self, len(choices), {}) if hasattr(choices, "__len__") else None
+        if hasattr(choices, "__len__"):
+            _tunings[threading.get_ident()] = _Tuning(id(self), len(choices), {})
         return choices
 
     @wraps(bench)
     def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
-        tuning = TUNINGS.at
-        if tuning is None or tuning.of is not self:
+        tuning = _tunings.get(threading.get_ident())
+        if tuning is None or tuning.of != id(self):
             return bench(self, *args, **kwargs)
-        if tuning.open is None:
-            tuning.open = around.within(AUTOTUNE, sys._getframe(1))
-            tuning.open.__enter__()
-        try:
-            timing = bench(self, *args, **kwargs)
-        except BaseException:  # it tunes no further
-            _close(tuning)
-            raise
+        with around.within(AUTOTUNE, sys._getframe(1)):
+            tuning.times = True
+            try:
+                timing = bench(self, *args, **kwargs)
+            finally:
+                tuning.times = False
         note(tuning.timings, kwargs.get("config"), timing)
         tuning.left -= 1
         if tuning.left <= 0:
-            _close(tuning)
+            _tunings.pop(threading.get_ident(), None)
             chosen(self, tuning.timings, sys._getframe(1))
         return timing
 
@@ -87,17 +81,11 @@ def watch_tuning(module: Any, around: Around) -> None:
         def looked_up(self: Any, *args: Any, **kwargs: Any) -> Any:
             is_kept = cached(self, *args, **kwargs)
             if is_kept:
-                TUNINGS.at = None
+                _tunings.pop(threading.get_ident(), None)
                 chosen(self, None, sys._getframe(1))
             return is_kept
 
         around.put(tuner, "check_disk_cache", looked_up)
-
-
-def _close(tuning: _Tuning) -> None:
-    TUNINGS.at = None
-    if tuning.open is not None:
-        tuning.open.__exit__(None, None, None)
 
 
 def _note(timings: dict[str, float], config: Any, timing: Any) -> None:

@@ -34,7 +34,7 @@ class LineSampler:
         self._at: dict[Stack, list[tuple[int, int]]] = {}
         self._taken = self._held_ns = 0
         self._requests: SimpleQueue[None] = SimpleQueue()
-        self._thread = OwnThread("coldstep-lines", self._run)
+        self._thread = OwnThread("coldstep-lines", sink.guarded("process", self._run))
 
     def start(self) -> None:
         """Begin; it ends with the first step, or when it is stopped."""

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING
@@ -23,12 +24,15 @@ _IDLE_NS = 250_000_000  # without a phase, and without a step that begins or end
 _BETWEEN_NS = 375_000_000  # two looks: what is longer was no pause, and nobody knows what happened in it
 _ASLEEP_NS = 2_000_000_000  # unless the thread used no processor in it, and it is no longer than that
 _RAN = 0.1  # of a gap between two looks: a thread that used so much of a processor did not only wait
+_TICKS = 16  # looks at the thread's clock that are kept: a second and a half
 _TOP = 5  # frames that a wait may have between the kernel and the program
 _MOST = 5_000  # waits: a program that waits shortly, again and again, is not looked at for ever
 _MOST_PROCESSES = 16  # whose processor time is kept of a wait, those that used most
 _MOST_BYTES = 512  # of what the kernel shows of a call
 SYSCALL = "/proc/self/task/{}/syscall"
 """Where the kernel shows in which call a thread is."""
+SCHEDULED = "/proc/self/task/{}/schedstat"
+"""Where it shows how long a thread has run, and stood in line."""
 _OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 
@@ -45,6 +49,7 @@ class WaitLooker:
         self._next = 0
         self._last = 0  # when the last look was; 0 where the thread has had a phase since
         self._used = 0  # by the thread until then, of a processor
+        self._ticks: deque[tuple[int, int]] = deque(maxlen=_TICKS)  # when, and how much it had used by then
         self._open: Seen | None = None
         self._looks = self._waits = 0
         self._below: dict[int, int] = {}  # processor time at the last look
@@ -55,13 +60,17 @@ class WaitLooker:
     def look(self) -> None:
         """Look, if it is time to; may be called as often as one likes."""
         ns = now()
-        if not self._goes_on or ns < self._next:
+        if not self._goes_on:
+            return
+        if (used := self._used_so_far()) is not None:
+            self._ticks.append((ns, used))
+        if ns < self._next:
             return
         self._next = max(self._next + _EVERY_NS, ns)
         try:
             self._look(ns)
-        except Exception as error:  # the program must not notice
-            self._end(first_line(error))
+        except BaseException as error:  # the program must not notice, and no thread of ours end without a word
+            self._end(first_line(error) if isinstance(error, Exception) else type(error).__name__)
 
     def _end(self, why: str) -> None:
         self._goes_on = False
@@ -70,13 +79,13 @@ class WaitLooker:
     def stop(self) -> None:
         """Hand over the end of a wait that goes on."""
         if self._goes_on:
-            self._leave()
+            self._leave(now())
         self._goes_on = False
 
     def _look(self, ns: int) -> None:
         idle = self._sink.idle_since()
         if idle is None or self._last < idle:  # the thread has had a phase since
-            self._leave()
+            self._leave(ns)
             self._last, self._below = 0, {}
         if idle is None or ns - idle < _IDLE_NS:
             return
@@ -87,7 +96,7 @@ class WaitLooker:
         seen, below = self._see(), self._cpu()
         since = self._since_when(ns, idle, used, seen)
         if seen != self._open or since != self._last:
-            self._leave()
+            self._leave(ns if seen is None else self._last)
             if seen is not None and self._waits == _MOST:
                 self._end(f"it has waited {_MOST:,} times")
                 return
@@ -99,18 +108,30 @@ class WaitLooker:
         self._last, self._used = ns, used
 
     def _used_so_far(self) -> int | None:
-        """Processor time of the thread; None where it has ended."""
+        """For how long the thread has run, or stood in line for a processor; None where it has ended."""
+        try:
+            ran, stood, _ = _text(SCHEDULED.format(self._tid)).split()
+            return int(ran) + int(stood)
+        except (OSError, ValueError):  # this kernel does not show it, or the thread has ended
+            pass
         try:
             return time.clock_gettime_ns(self._clock)
         except OSError:
             return None
 
     def _since_when(self, ns: int, idle: int, used: int, seen: Seen | None) -> int:
-        """From when on a look counts: the last one, unless nobody could look for long."""
-        before = self._last or idle
-        gap = ns - before
-        slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS and used - self._used < _RAN * gap
-        return before if gap <= _BETWEEN_NS or slept else ns - _EVERY_NS
+        """From when on a look counts: the last one, or the begin of the stretch, unless nobody could look for long. It
+        never counts for longer than the thread has used no processor: what it did with that was no wait."""
+        if self._last:
+            first, before, used_before = self._last, self._last, self._used
+        else:
+            first = idle
+            before, used_before = next(((at, had) for at, had in self._ticks if at >= idle), (ns, used))
+        gap, ran = ns - before, max(0, used - used_before)
+        if ran >= _RAN * gap and gap:
+            return max(before, ns - max(0, gap - ran))
+        slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS
+        return first if ns - first <= _BETWEEN_NS or slept else ns - _EVERY_NS
 
     def _begin(self, seen: Seen, since: int) -> None:
         self._waits += 1
@@ -118,14 +139,20 @@ class WaitLooker:
         args: Args = {"how": seen.how} | ({"pid": seen.pid} if seen.pid is not None else {})
         self._sink.emit(Waits(since, seen.where, args, {}))
 
-    def _leave(self) -> None:
-        if self._open is not None:
-            used = {pid: ns - self._since.get(pid, 0) for pid, ns in self._below.items()}
-            most = sorted(((ns, pid) for pid, ns in used.items() if ns > 0), reverse=True)[:_MOST_PROCESSES]
-            before: Args = {"looks": self._looks, "within_ns": self._last - self._since_ns}
-            before |= {"cpu": [[pid, ns] for ns, pid in most]}
-            self._sink.emit(Waits(self._last, None, {}, before))
-            self._open = None
+    def _leave(self, ns: int) -> None:
+        """The wait that is open has ended by `ns`. It reaches beyond the last look for no longer than the thread has
+        used no processor since."""
+        if self._open is None:
+            return
+        now_used, gap = self._used_so_far(), ns - self._last
+        ran = max(0, now_used - self._used) if now_used is not None else gap
+        reach = max(0, gap - ran) if gap <= _BETWEEN_NS else 0
+        used = {pid: ns - self._since.get(pid, 0) for pid, ns in self._below.items()}
+        most = sorted(((ns, pid) for pid, ns in used.items() if ns > 0), reverse=True)[:_MOST_PROCESSES]
+        before: Args = {"looks": self._looks, "within_ns": self._last - self._since_ns, "reach_ns": reach}
+        before |= {"cpu": [[pid, ns] for ns, pid in most]}
+        self._sink.emit(Waits(self._last, None, {}, before))
+        self._open = None
 
     def _see(self) -> Seen | None:
         from coldstep_collectors.process.wait_calls import see  # a process that never waits does without its tables

@@ -372,8 +372,14 @@ def add_kernel(x, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
 
-x, out = torch.zeros(1000), torch.zeros(1000)
+class Fewer(type(add_kernel)):
+    def prune_configs(self, kwargs):
+        return super().prune_configs(kwargs)[:1]
+
 before = vars(type(add_kernel)).copy()
+if "FEWER" in os.environ:
+    add_kernel.__class__ = Fewer
+x, out = torch.zeros(1000), torch.zeros(1000)
 with coldstep.trace("run.pftrace"):
     for n in (1000, 1000, 900):
         with coldstep.step():
@@ -381,7 +387,9 @@ with coldstep.trace("run.pftrace"):
                 add_kernel[(16,)](x, out, n)
             except ZeroDivisionError:
                 print("refused")
-assert vars(type(add_kernel)) == before
+assert vars(Fewer.__base__) == before
+from coldstep_collectors.outside import kernel_tuning
+assert not kernel_tuning._tunings and not kernel_tuning.is_choosing()
 print(out.sum().item())
 """
 
@@ -451,6 +459,16 @@ with coldstep.trace("run.pftrace"):
         build.compile_module_from_src(stub, "tiny")
         time.sleep(0.1)
 """
+
+
+@pytest.mark.torch_xla
+@NEEDS_TRITON
+def test_a_tuner_that_tries_fewer_choices_than_it_has_ends_with_them(tmp_path: Path) -> None:
+    program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1", "FEWER": "1"})
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    steps = [row for row in trace.intervals if row.kind == "step"]
+    assert [100_000_000 < row.phases.get("autotune", 0) < row.wall_ns for row in steps] == [True, False, True]
+    check_ledger(trace)
 
 
 @pytest.mark.torch_xla

@@ -14,7 +14,6 @@ from coldstep.model import Waiting, WaitingHow
 from coldstep.vocabulary import IMPORTS
 
 LEAST_NS = 250_000_000  # of a stretch without a phase: of a shorter one nobody has looked at
-_EDGE_NS = 375_000_000  # between the last look at a wait and its end, which no look falls on
 _ALONE_NS = 1_000_000_000  # looks that agree for so long are a stretch by themselves
 _WORKS = 0.1  # of a wait: so much of it in phases, or so many cores, and a process worked meanwhile
 
@@ -23,6 +22,8 @@ IDLE = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epo
 """The kernel's calls in which a thread is idle, where it called them without a function that is known to wait."""
 
 Span = tuple[int, int]
+Names = Mapping[int, Sequence[tuple[int, int, str]]]
+"""By pid, who had it: from when on, until when, and its name."""
 
 
 @slotted
@@ -83,7 +84,7 @@ class Member:
 
 
 def waits_in(start: int, end: int, looks: Sequence[Looks]) -> Iterator[Wait]:
-    """The waits of a stretch without a phase, if the thread was seen to wait in more than half of it."""
+    """The waits of a stretch without a phase: short ones only where it was a wait for more than half of it."""
     inside = _within(start, end, looks)
     alone = [row for row in inside if row.end - row.start >= _ALONE_NS]
     cuts = sorted({start, end, *(row.start for row in alone), *(row.end for row in alone)})
@@ -92,9 +93,9 @@ def waits_in(start: int, end: int, looks: Sequence[Looks]) -> Iterator[Wait]:
             yield from _by_most(low, high, inside)
 
 
-def whom(wait: Wait, own: Member, members: Sequence[Member], names: Mapping[int, str]) -> list[Waiting]:
+def whom(wait: Wait, own: Member, members: Sequence[Member], names: Names) -> list[Waiting]:
     """Of a wait of `own` its rows, one for each phase that the process had meanwhile that it waited for, or the only
-    one below that worked; `names` are those of processes without a trace."""
+    one below that worked; `names` has those of processes without a trace: the system uses a pid again."""
     start, end = wait.spans[0][0], wait.spans[-1][1]
     lived = [row for row in members if row is not own and row.start < end and row.end > start]
     rows = Waiting(None, wait.ns, wait.how, None, wait.where)
@@ -104,7 +105,7 @@ def whom(wait: Wait, own: Member, members: Sequence[Member], names: Mapping[int,
         if target is not None:
             rows.process = target.index
         else:
-            rows.command = names.get(wait.pid)
+            rows.command = named(names, wait.pid, start, end)
         phases = _spent(target.phases if target is not None else [], wait.spans)
         phases += _gap(target, [row for row in lived if wait.pid in row.above], wait)
     else:
@@ -116,8 +117,14 @@ def whom(wait: Wait, own: Member, members: Sequence[Member], names: Mapping[int,
             rows.process, rows.pid = working[0].index, working[0].pid
             phases = _spent(working[0].phases, wait.spans)
         elif rows.working == 1:
-            rows.pid, rows.command = strangers[0], names.get(strangers[0])
+            rows.pid, rows.command = strangers[0], named(names, strangers[0], start, end)
     return list(_by_phase(rows, phases))
+
+
+def named(names: Names, pid: int, start: int, end: int) -> str | None:
+    """The process that had a pid at that time; None where nobody saw it."""
+    lived = [name for begin, until, name in names.get(pid, ()) if begin < end and until > start]
+    return lived[0] if len({*lived}) == 1 else None
 
 
 def summed(rows: Iterable[Waiting]) -> list[Waiting]:
@@ -133,16 +140,12 @@ def summed(rows: Iterable[Waiting]) -> list[Waiting]:
 
 
 def _within(start: int, end: int, looks: Sequence[Looks]) -> list[Looks]:
-    """The looks inside a stretch, reaching to its bounds where only the time between two looks is missing."""
-    inside: list[Looks] = []
-    for row in looks:
-        if row.start < end and (row.end > start or start <= row.start == row.end):
-            inside.append(replace(row, start=max(row.start, start), end=min(row.end, end)))
-    if inside and inside[0].start - start <= _EDGE_NS:
-        inside[0].start = start
-    if inside and end - inside[-1].end <= _EDGE_NS:
-        inside[-1].end = end
-    return inside
+    """The looks inside a stretch."""
+    return [
+        replace(row, start=max(row.start, start), end=min(row.end, end))
+        for row in looks
+        if row.start < end and row.end > start
+    ]
 
 
 def _by_most(low: int, high: int, looks: Sequence[Looks]) -> Iterator[Wait]:
@@ -154,9 +157,9 @@ def _by_most(low: int, high: int, looks: Sequence[Looks]) -> Iterator[Wait]:
             wait.spans.append((start, end))
             share = (end - start) / (row.end - row.start)
             wait.cpu.update({pid: round(ns * share) for pid, ns in row.cpu.items()})
-    if 2 * sum(wait.ns for wait in by_kind.values()) > high - low:
-        least = min(LEAST_NS, (high - low) // 2)  # of one kind: less may be chance
-        yield from (wait for wait in by_kind.values() if wait.ns >= least)
+    waited = sum(wait.ns for wait in by_kind.values())
+    least = min(LEAST_NS, (high - low) // 2) if 2 * waited > high - low else LEAST_NS  # less may be chance
+    yield from (wait for wait in by_kind.values() if wait.ns >= least)
 
 
 def _working(below: Sequence[Member], wait: Wait) -> tuple[list[Member], list[int]]:
@@ -171,10 +174,13 @@ def _busy(wait: Wait) -> set[int]:
 
 
 def _gap(target: Member | None, below: Sequence[Member], wait: Wait) -> Counter[str]:
-    """What the one below a process did while that had no phase itself; nothing where several worked, since nobody knows
-    which of them it waited for."""
+    """What the one below a process did while that had no phase itself; nothing where it worked itself, or several did,
+    since nobody knows which of them it waited for."""
     gaps = list(_gaps(target.phases, wait.spans)) if target is not None else wait.spans
     whole, busy = sum(end - start for start, end in gaps), _busy(wait)
+    own = wait.cpu.get(wait.pid or 0, 0) - (wait.ns - whole)  # its phases may have used all of their time
+    if own >= _WORKS * whole or busy - {wait.pid} - {row.pid for row in below}:
+        return Counter()
     spent = [(row.pid in busy, _spent(row.phases, gaps)) for row in below]
     working = [phases for is_busy, phases in spent if is_busy or phases.total() >= max(1, _WORKS * whole)]
     return working[0] if len(working) == 1 else Counter()

@@ -215,7 +215,10 @@ def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:
     """When the program said that all was warmed up; where it was to be after so many steps, and these were inferred as
     the trace was read, then."""
     if rows.ready:
-        marks = [Ready(rows.process, row.name, row.ns - rows.start, _stack(row.args, locations)) for row in rows.ready]
+        marks = [
+            Ready(rows.process, " ".join(row.name.split()), row.ns - rows.start, _stack(row.args, locations))
+            for row in rows.ready
+        ]
         return sorted(marks, key=lambda row: row.ns)
     after = rows.run.ready_after
     if after is None or after < 1:

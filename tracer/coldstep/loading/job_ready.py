@@ -11,6 +11,7 @@ from coldstep.loading.waits import member, waiting_until
 from coldstep.model import JobReady, Meanwhile, ReadyBy, Trace
 from coldstep.pftrace.layout import RESPONSE
 from coldstep.rows.intervals import kinds
+from coldstep.rows.processes import nearest_above
 from coldstep.vocabulary import IMPORTS
 
 
@@ -43,16 +44,20 @@ def job_ready(trace: Trace, processes: Sequence[Rows]) -> JobReady | None:
 
 
 def _called(trace: Trace) -> Iterator[tuple[int, int, str]]:
-    """When each process first called `ready()`."""
+    """When each process first called `ready()`, but for those below one that called it, too: a worker that is started
+    anew makes no job ready again."""
+    called = {row.process for row in trace.ready}
     seen: set[int] = set()
     for row in sorted(trace.ready, key=lambda row: row.ns):
-        if row.process not in seen:
+        if row.process not in seen and nearest_above(trace, trace.processes[row.process], called) is None:
             seen.add(row.process)
             yield row.ns, row.process, row.name
 
 
 def _settled(trace: Trace) -> Iterator[tuple[int, int, str]]:
-    """When each kind of step had its first step in which nothing compiled any more."""
+    """When each kind of step had its first step in which nothing compiled any more; none where one has not settled."""
+    if any(row.verdict in ("not_settled", "not_observable") for row in trace.settling):
+        return
     steps = kinds(trace.intervals, trace.unfinished)
     for row in trace.settling:
         own = steps.get((row.process, row.name))

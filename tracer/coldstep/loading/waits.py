@@ -43,7 +43,9 @@ def _near(rows: Rows, processes: Sequence[Rows], members: Sequence[Member]) -> l
 
 def _waiting(rows: Rows, own: Member, near: Sequence[Member], moment: int) -> Iterator[tuple[Interval, list[Waiting]]]:
     looks = [each for each in map(_looks, rows.waits) if each is not None]
-    names = {int(piece.args.get("pid", 0)): piece.name for piece in rows.work}
+    names: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for piece in rows.work:
+        names[int(piece.args.get("pid", 0))].append((piece.start, piece.end, piece.name))
     named: dict[int, list[Waiting]] = defaultdict(list)
     intervals: dict[int, Interval] = {}
     at = 0
@@ -68,7 +70,8 @@ def _looks(piece: Slice) -> Looks | None:
     within = int(piece.args.get("within_ns", 0))
     share = (piece.end - piece.start) / within if within > 0 else 0  # a wait begins before the first look at it
     cpu = {int(pid): max(0, round(int(ns) * share)) for pid, ns in piece.args.get("cpu") or []}
-    return Looks(piece.start, piece.end, how, piece.name, int(pid) if pid is not None else None, cpu)
+    end = piece.end + max(0, int(piece.args.get("reach_ns", 0)))  # the stretch without a phase may end before
+    return Looks(piece.start, end, how, piece.name, int(pid) if pid is not None else None, cpu)
 
 
 def member(rows: Rows) -> Member:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 
 from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
@@ -46,6 +46,13 @@ def name(trace: Trace, process: int) -> str:
     called = _called(own)
     alike = sum(_called(each) == called for each in trace.processes)
     return called if alike == 1 else f"{called} (process {own.pid})"
+
+
+def nearest_above(trace: Trace, process: Process, these: Collection[int]) -> int | None:
+    """The nearest process above one in a job that is one of `these`, by their indices."""
+    while (above := process.parent) is not None and above not in these:
+        process = trace.processes[above]
+    return above
 
 
 def _shift(trace: Trace, first: int, ns: int) -> None:

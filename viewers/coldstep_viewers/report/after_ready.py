@@ -16,7 +16,7 @@ _SMALL = 50  # of a process's time: a smaller part of it is not named
 
 
 def job_title(trace: Trace) -> str:
-    """When a job was ready, and what shows that: "Ready after 48 s: EngineCore called coldstep.ready()"."""
+    """When a job was ready, and what shows that: "Ready 48 s after server began, when it …"."""
     row = trace.job_ready
     if row is None:
         return ""
@@ -25,7 +25,8 @@ def job_title(trace: Trace) -> str:
         "settled": f"compiled nothing more in {short(row.name)}",
         "response": "sent its first response",
     }[row.by]
-    return f"Ready {duration(row.ns)} after the first process began, when {process(trace, row.process)} {shown}"
+    first = min(row.processes, key=lambda each: each.start_ns).process
+    return f"Ready {duration(row.ns)} after {process(trace, first)} began, when {process(trace, row.process)} {shown}"
 
 
 def job_lines(trace: Trace) -> Iterator[tuple[str, str, str]]:

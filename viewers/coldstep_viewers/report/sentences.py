@@ -250,7 +250,7 @@ def unobserved(trace: Trace) -> Iterator[str]:
     if trace.run.ended == "killed":
         yield "what came after the last write: the process was killed, or could not write any more, or the file was cut"
     if trace.run.ended == "terminated":
-        yield f"what came after the last write, up to 250 ms before {trace.run.error}"
+        yield f"what came after the last write before {trace.run.error}"
     hasty = [finding for finding in trace.findings if finding.kind == "dispatch_timed"]
     for finding in hasty[:_MAX_ALIKE]:
         yield f"{finding.text}. {finding.advice}"

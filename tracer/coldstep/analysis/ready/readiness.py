@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
@@ -18,7 +18,6 @@ from coldstep.model import (
     Change,
     Compile,
     Finding,
-    Process,
     Readiness,
     Ready,
     Recompile,
@@ -26,6 +25,7 @@ from coldstep.model import (
     Violation,
     WarmUpCall,
 )
+from coldstep.rows.processes import nearest_above
 from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
 
@@ -46,7 +46,7 @@ def readiness(trace: Trace) -> list[Readiness]:
     for row in trace.ready:
         by_process[row.process].append(row)
     for process in trace.processes if trace.run.job is not None else ():
-        if process.index not in by_process and (above := _above(trace, process, by_process)) is not None:
+        if process.index not in by_process and (above := nearest_above(trace, process, by_process)) is not None:
             by_process[process.index] = [Ready(process.index, row.name, row.ns, None) for row in by_process[above]]
     rows = []
     for of_process in by_process.values():
@@ -54,13 +54,6 @@ def readiness(trace: Trace) -> list[Readiness]:
         until = [*(later.ns for later in first[1:]), None]
         rows += [_Look(trace, row, ns).row() for row, ns in zip(first, until, strict=True)]
     return rows
-
-
-def _above(trace: Trace, process: Process, ready: Collection[int]) -> int | None:
-    """The nearest process above one in a job that was declared warmed up: what it started is to be warm by then."""
-    while (above := process.parent) is not None and above not in ready:
-        process = trace.processes[above]
-    return above
 
 
 @slotted
