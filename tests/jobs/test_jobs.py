@@ -117,6 +117,31 @@ def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(wri
 
 
 @pytest.mark.jax
+def test_a_compiler_below_a_traced_process_is_no_unseen_compiling_of_the_one_above(
+    write: Write, tmp_path: Path
+) -> None:
+    burn = "import time\nuntil = time.time() + 5\nwhile time.process_time() < 1 or time.time() < until: pass"
+    for name in ("g++", "clang++"):
+        write(name, f"#!/bin/sh\n'{BIN}/python' -S -c '{burn}'\nexit 0\n").chmod(0o755)
+    write("silent.py", "import subprocess; subprocess.run(['./clang++'], check=True)")
+    write("traced.py", "import jax, subprocess; jax.jit(lambda x: x + 1)(1.0); subprocess.run(['./g++'], check=True)")
+    write(
+        "starts_two.py",
+        """
+        import subprocess, sys
+        both = [subprocess.Popen([sys.executable, name]) for name in ("traced.py", "silent.py")]
+        print([each.wait() for each in both])
+        """,
+    )
+    done = run("coldstep", "run", "starts_two.py", cwd=tmp_path)
+    assert done.stdout == "[0, 0]\n", done.stderr
+    assert "not seen" not in done.stderr
+    trace = coldstep.load(tmp_path / "starts_two.pftrace")
+    assert [row.name for row in trace.processes] == ["starts_two", "traced"]
+    assert [(row.process, row.what) for row in trace.unplaced] == [(0, "clang++")]  # of which nothing else is known
+
+
+@pytest.mark.jax
 def test_processes_that_have_nothing_to_record_are_counted(write: Write, tmp_path: Path) -> None:
     write(
         "starts_three.py",

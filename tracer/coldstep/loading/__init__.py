@@ -62,7 +62,8 @@ def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = T
     from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it
 
     with damaged(path):
-        return analyse(_read(Path(path), step, parts_of(os.fspath(path)) if job else [os.fspath(path)]))
+        parts = parts_of(os.fspath(path)) if job else [os.fspath(path)]
+        return analyse(_read(Path(path), step, parts, job=job))
 
 
 def explained(path: str | os.PathLike[str]) -> Trace:
@@ -92,7 +93,7 @@ def check_schema(path: str | os.PathLike[str], about: Args) -> None:
         raise TraceError(f"{path} {why}")
 
 
-def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
+def _read(path: Path, step: str | None, parts: Sequence[str], *, job: bool = False) -> Trace:
     notes: list[str] = []
     processes: list[Rows] = []
     for part in parts:
@@ -111,7 +112,9 @@ def _read(path: Path, step: str | None, parts: Sequence[str]) -> Trace:
     one_clock(traces, [process.run for process in processes])
     trace = joined(traces)
     trace.run.notes += notes
-    return as_job(trace, [process.run for process in processes], [each for rows in processes for each in started(rows)])
+    runs = [process.run for process in processes]
+    whole = job and (os.fspath(path) != parts[0] or runs[0].how == "root")
+    return as_job(trace, runs, [each for rows in processes for each in started(rows)], whole=whole)
 
 
 def _say_why_unended(process: Rows, path: Path) -> None:
