@@ -142,6 +142,22 @@ def test_a_compiler_below_a_traced_process_is_no_unseen_compiling_of_the_one_abo
 
 
 @pytest.mark.jax
+def test_the_process_that_compiles_answers_for_one_that_only_waits_for_it(write: Write, tmp_path: Path) -> None:
+    write("below.py", "import coldstep, jax; jax.jit(lambda x: x + 1)(1.0); coldstep.ready('serving')")
+    write("waits.py", "import jax, subprocess, sys; subprocess.run([sys.executable, 'below.py'], check=True)")
+    for number in (1, 2):
+        done = run("coldstep", "run", "-o", f"run{number}.pftrace", "waits.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert len(coldstep.load(tmp_path / "run1.pftrace").processes) == 2
+    check = run("coldstep", "check", "--ready", "run1.pftrace", cwd=tmp_path)
+    assert (check.returncode, check.stderr) == (0, ""), check.stdout
+    cache = run("coldstep", "cache", "run1.pftrace", cwd=tmp_path).stdout
+    assert cache.startswith("the slowest of 2 processes, 1 of which compiled: below\n")
+    both = run("coldstep", "cache", "run1.pftrace", "run2.pftrace", cwd=tmp_path).stdout
+    assert "only in" not in both
+
+
+@pytest.mark.jax
 def test_processes_that_have_nothing_to_record_are_counted(write: Write, tmp_path: Path) -> None:
     write(
         "starts_three.py",
