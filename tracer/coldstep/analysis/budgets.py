@@ -19,7 +19,7 @@ from coldstep.analysis.make_finding import in_step, of_compile, without_recompil
 from coldstep.analysis.ready.readiness import findings_of, loads_of
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.settling import QUIET_STEPS, unsettled
-from coldstep.analysis.unobserved import HIDDEN, unseen_route, untraced, untraced_before, untraced_words
+from coldstep.analysis.unobserved import HIDDEN, unknown, unseen_route, untraced, untraced_before, untraced_words
 from coldstep.blind_spots import AUTOTUNING, BREAKS, CLAIMS, COMPILES, PHASES, RECOMPILES, RECORDINGS
 from coldstep.errors import ColdstepError
 from coldstep.model import Compile, Finding, Trace
@@ -397,13 +397,19 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
         yield _check("ready", subject, late, 0, [each for each in late_findings if each not in builds])
         if builds:
             yield _check("ready_builds", row.name, len(builds), 0, builds)
-    if not rows:
+    if not rows and not _needs_no_ready(trace, process):
         after = trace.ready_after.get(process)
         steps = sum(len(each) for (of, _), each in intervals.kinds(trace.intervals).items() if of == process)
         why = "coldstep.ready() was not called in this process"
         if after is not None:
             why += f": it was to be after {after} steps, and there were {steps}"
         yield Check("ready", "", "unknown", None, 0, why=why)
+
+
+def _needs_no_ready(trace: Trace, process: int) -> bool:
+    """Whether another process of the job called `ready()`, and this one compiled nothing at all."""
+    compiled = any(row.process == process for row in trace.compiles)
+    return bool(trace.readiness) and not compiled and unknown(trace, COMPILES, process) is None
 
 
 def _say_where_ready(traces: Sequence[Trace], checks: Sequence[Check]) -> None:
