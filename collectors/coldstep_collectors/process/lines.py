@@ -13,13 +13,12 @@ from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import Foreseen, Sink
 from coldstep.events import Lines
-from coldstep.places import Places, location
+from coldstep.places import Places, location, starts_process
 
 _EVERY_S, _SELDOM_S = 0.05, 0.25
 _SHARE = 0.001  # of a processor: where a look takes long, there are fewer
 _MOST = 5_000  # samples: a program without a step is not sampled for ever
 _DEEPEST = 16  # lines of one stack that are kept, the outermost
-_COMMAND = "<string>"  # the file of what `python -c` runs
 _LATE = 1.5  # times the pause: what is longer was no pause
 
 Stack = tuple[tuple[CodeType, int], ...]
@@ -32,7 +31,6 @@ class LineSampler:
         self._sink = sink
         self._home = threading.get_ident()
         self._places = Places()
-        self._is_spawned = "--multiprocessing-fork" in sys.orig_argv
         self._at: dict[Stack, list[tuple[int, int]]] = {}
         self._taken = self._held_ns = 0
         self._requests: SimpleQueue[None] = SimpleQueue()
@@ -74,8 +72,8 @@ class LineSampler:
         # a call into C that keeps the interpreter's lock lets nobody look: what it did meanwhile is not known
         self._held_ns += max(0, elapsed - most)
         places = self._where()
-        if self._is_spawned and places and places[-1][0].co_filename == _COMMAND:
-            places.pop()  # multiprocessing's own words, with which it starts a process
+        if places and starts_process(places[-1][0]):
+            places.pop()
         stack = [(code, line) for code, line in places if self._places.is_users(code.co_filename)]
         if stack:
             self._at.setdefault(tuple(reversed(stack[-_DEEPEST:])), []).append((ns, min(elapsed, most)))

@@ -152,9 +152,9 @@ def _foretold_text(path: str, found: list[Reuse], members: list[Member]) -> list
     row = trace.processes[process]
     lines = foretold_lines(path, found[slowest], row.before_trace_ns + row.wall_ns, trace.vocabulary)
     compiled = sum(bool(each.programs) for each in found)
-    of = "processes" if compiled in (0, len(found)) else f"processes, {compiled} of which compiled"
-    several = f"the slowest of {len(found)} {of}: {process_name(trace, process)}"
-    return [several, *lines] if len(found) > 1 else list(lines)
+    processes = "processes" if compiled in (0, len(found)) else f"processes, {compiled} of which compiled"
+    whose = f"the slowest of {len(found)} {processes}: {process_name(trace, process)}"
+    return [whose, *lines] if len(found) > 1 else list(lines)
 
 
 def _missing(run: str, later: str, first: dict[object, Member], second: dict[object, Member]) -> list[str]:
