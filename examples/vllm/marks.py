@@ -19,8 +19,5 @@ class Marks:
         from torch._dynamo.utils import counters
         from vllm.compilation.counter import compilation_counter
 
-        return {
-            "pid": os.getpid(),
-            "graphs": counters["stats"].get("unique_graphs", 0),
-            "ahead": compilation_counter.num_aot_compiles,
-        }
+        graphs = counters["stats"].get("unique_graphs", 0)
+        return {"pid": os.getpid(), "graphs": graphs, "ahead": compilation_counter.num_aot_compiles}
