@@ -29,8 +29,7 @@ PORT = 8765
 _LIMIT_S = 600
 _CHANGES = re.compile(r"/\S+|\d[\d.:-]*")
 _ANSWERS = '{"tokens"'
-_SKIPPED = re.compile(rf"%\||it/s\]|{_ANSWERS}|Route: | - leaked |resource_tracker")
-"""Bars; what is compared by itself; sets in no order; what is left of a killed process."""
+_SKIPPED = re.compile(r"%\||it/s\]|Route: ")  # bars of progress, and sets in no order
 _COMPILING = "Warming up model for the compilation"
 _REQUESTS: tuple[dict[str, Any], ...] = (
     {"prompt": "w1 w2 w3"},
@@ -75,8 +74,9 @@ def name_vllm(folder: Path) -> None:
 
 
 def logged(path: Path) -> list[str]:
-    """The lines that a run wrote, without what differs from run to run: numbers, folders, bars of progress."""
-    lines = path.read_text(errors="replace").splitlines()
+    """The lines that a run wrote until it was ended, without what differs from run to run: how processes are killed,
+    too, is such."""
+    lines = path.read_text(errors="replace").partition(_ANSWERS)[0].splitlines()
     return [_CHANGES.sub("#", line) for line in lines if line.strip() and not _SKIPPED.search(line)]
 
 
@@ -123,6 +123,7 @@ def serve(folder: Path, name: str, cache: str, *, traced: bool, kill_compiling: 
                 answered = (ask("/v1/completions", wanted | request)["choices"] for request in _REQUESTS)
                 run.answers = [[each["text"] for each in choices] for choices in answered]
                 run.counted = ask("/collective_rpc", {"method": "graphs_counted"})["results"]
+                run.log = logged(log)
                 time.sleep(1)  # what a process wrote is whole up to a quarter of a second before it is killed
                 ended = time.monotonic()
                 process.send_signal(signal.SIGTERM)
@@ -133,7 +134,6 @@ def serve(folder: Path, name: str, cache: str, *, traced: bool, kill_compiling: 
             for each in below(process.pid):
                 each.kill()
             process.wait()
-    run.log = logged(log)
     print(f"{name}: {run.seconds:.1f} s, {run.cpu:.1f} s of CPU; SIGTERM {run.ending:.2f} s; exit {run.exit_code}")
     return run
 
@@ -170,9 +170,8 @@ def differences(folder: Path, plain: Run, traced: Run) -> Iterator[str]:
         yield f"answers {plain.answers} without coldstep, {traced.answers} with it"
     if plain.exit_code != traced.exit_code:
         yield f"exit {plain.exit_code} without coldstep, {traced.exit_code} with it"
-    own = [line for line in traced.log if line.startswith("coldstep: ")]
     yield from (f"only without coldstep: {line[:200]}" for line in sorted(set(plain.log) - set(traced.log)))
-    yield from (f"only with coldstep: {line[:200]}" for line in sorted(set(traced.log) - {*plain.log, *own}))
+    yield from (f"only with coldstep: {line[:200]}" for line in sorted(set(traced.log) - set(plain.log)))
     trace = coldstep.load(folder / f"{traced.name}.pftrace")
     for each in traced.counted:
         worker = next((row.index for row in trace.processes if row.pid == each["pid"]), None)
