@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines jobs
+.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines jobs vllm
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -76,6 +76,9 @@ jobs: .venv-jobs/built  # every kind of job, kills, crowds: minutes, not in CI; 
 engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that people use, tiny: minutes, not in CI
 	@$(RUN) -m benchmarks.engines
 
+vllm: .venv-vllm/built  # vLLM with a tiny model, offline and served: minutes, not in CI; what it wrote stays in vllm-run/
+	@.venv-vllm/bin/python -m examples.vllm
+
 screenshots: venv
 	@$(RUN) docs/screenshots.py
 
@@ -94,7 +97,10 @@ venv-fleet: .venv-fleet/built
 .venv-engines-torch/built: requirements/engines-torch.txt
 .venv-engines-jax/built: requirements/engines-jax.txt
 .venv-jobs/built: requirements/jobs.txt
-.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built .venv-jobs/built: \
+.venv-vllm/built: requirements/vllm.txt
+.venv-vllm/built: UNWANTED := torchvision torchaudio torchcodec  # vLLM runs without; PyPI's do not load beside a torch for CPUs
+.venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built .venv-jobs/built \
+		.venv-vllm/built: \
 		setup.cfg pyproject.toml requirements/common.txt tracer/coldstep.pth
 	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	missing=; \
@@ -111,6 +117,7 @@ venv-fleet: .venv-fleet/built
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
 		-r $(filter-out %/common.txt,$(filter requirements/%,$^))  # -qq: pip warns of what an index lacks
+	@$(if $(UNWANTED),$(@D)/bin/python -m pip uninstall -qq -y $(UNWANTED))
 	@flock setup.cfg $(@D)/bin/python -m pip install -qq --disable-pip-version-check -e .  # in a folder that both share
 	@cp tracer/coldstep.pth "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"  # only a wheel brings it
 	@touch $@

@@ -119,6 +119,47 @@ def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(wri
 
 
 @pytest.mark.jax
+def test_a_compiler_below_a_traced_process_is_no_unseen_compiling_of_the_one_above(
+    write: Write, tmp_path: Path
+) -> None:
+    burn = "import time\nuntil = time.time() + 5\nwhile time.process_time() < 1 or time.time() < until: pass"
+    for name in ("g++", "clang++"):
+        write(name, f"#!/bin/sh\n'{BIN}/python' -S -c '{burn}'\nexit 0\n").chmod(0o755)
+    write("silent.py", "import subprocess; subprocess.run(['./clang++'], check=True)")
+    write("traced.py", "import jax, subprocess; jax.jit(lambda x: x + 1)(1.0); subprocess.run(['./g++'], check=True)")
+    write(
+        "starts_two.py",
+        """
+        import subprocess, sys
+        both = [subprocess.Popen([sys.executable, name]) for name in ("traced.py", "silent.py")]
+        print([each.wait() for each in both])
+        """,
+    )
+    done = run("coldstep", "run", "starts_two.py", cwd=tmp_path)
+    assert done.stdout == "[0, 0]\n", done.stderr
+    assert "not seen" not in done.stderr
+    trace = coldstep.load(tmp_path / "starts_two.pftrace")
+    assert [row.name for row in trace.processes] == ["starts_two", "traced"]
+    assert [(row.process, row.what) for row in trace.unplaced] == [(0, "clang++")]  # of which nothing else is known
+
+
+@pytest.mark.jax
+def test_the_process_that_compiles_answers_for_one_that_only_waits_for_it(write: Write, tmp_path: Path) -> None:
+    write("below.py", "import coldstep, jax; jax.jit(lambda x: x + 1)(1.0); coldstep.ready('serving')")
+    write("waits.py", "import jax, subprocess, sys; subprocess.run([sys.executable, 'below.py'], check=True)")
+    for number in (1, 2):
+        done = run("coldstep", "run", "-o", f"run{number}.pftrace", "waits.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert len(coldstep.load(tmp_path / "run1.pftrace").processes) == 2
+    check = run("coldstep", "check", "--ready", "run1.pftrace", cwd=tmp_path)
+    assert (check.returncode, check.stderr) == (0, ""), check.stdout
+    cache = run("coldstep", "cache", "run1.pftrace", cwd=tmp_path).stdout
+    assert cache.startswith("the slowest of 2 processes, 1 of which compiled: below\n")
+    both = run("coldstep", "cache", "run1.pftrace", "run2.pftrace", cwd=tmp_path).stdout
+    assert "only in" not in both
+
+
+@pytest.mark.jax
 def test_processes_that_have_nothing_to_record_are_counted(write: Write, tmp_path: Path) -> None:
     write(
         "starts_three.py",

@@ -903,6 +903,8 @@ class Unplaced:
     """Its length."""
     work_ns: int
     """What counts of it: the length of a phase, the processor time of a program."""
+    below: int | None = None
+    """The pid of the job's other process below which a program ran; None where that was the process itself."""
 
 
 @slotted

@@ -76,7 +76,11 @@ class Places:
 
     def users_frames(self, frame: FrameType | None) -> Iterator[FrameType]:
         """The user's frames, from `frame` outwards."""
-        return (each for each in frames(frame) if self.is_users(each.f_code.co_filename))
+        return (
+            each
+            for each in frames(frame)
+            if self.is_users(each.f_code.co_filename) and not (each.f_back is None and starts_process(each.f_code))
+        )
 
     def users_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost of the user's frames, from `frame` outwards."""
@@ -162,6 +166,11 @@ class Places:
         if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
             return "user" if is_own(path) else "library", False
         return ("library", True) if path.startswith(_standard()) else ("user", False)
+
+
+def starts_process(outermost: CodeType) -> bool:
+    """Whether a thread's outermost code is the command with which multiprocessing starts a Python."""
+    return outermost.co_filename == "<string>" and "--multiprocessing-fork" in sys.orig_argv
 
 
 def is_installed(file: str) -> bool:

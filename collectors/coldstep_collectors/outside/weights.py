@@ -1,4 +1,4 @@
-"""Weights that are read, written and fetched: PyTorch, safetensors, Orbax, Keras, NumPy's archives, Hugging Face.
+"""Weights that are read, written and fetched: PyTorch, safetensors, Orbax, Keras, NumPy's archives, Hugging Face, vLLM.
 
 An asynchronous save counts with what it makes the program wait. Addresses may hold a token, and are not kept.
 """
@@ -74,6 +74,8 @@ ROWS = (
     *_SAFETENSORS,
     *_ORBAX,
     *_KERAS,
+    # reads each tensor from a mapped file, by a class that takes no hook
+    Watch("vllm.model_executor.model_loader.default_loader", "DefaultModelLoader.load_weights", _LOAD),
     # an archive is opened at once, and each array is read when it is asked for
     Watch("numpy.lib.npyio", "NpzFile.__getitem__", _LOAD),
     Watch("huggingface_hub.file_download", "hf_hub_download", _FETCH, _repository),

@@ -13,7 +13,7 @@ from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import Foreseen, Sink
 from coldstep.events import Lines
-from coldstep.places import Places, location
+from coldstep.places import Places, location, starts_process
 
 _EVERY_S, _SELDOM_S = 0.05, 0.25
 _SHARE = 0.001  # of a processor: where a look takes long, there are fewer
@@ -72,6 +72,8 @@ class LineSampler:
         # a call into C that keeps the interpreter's lock lets nobody look: what it did meanwhile is not known
         self._held_ns += max(0, elapsed - most)
         places = self._where()
+        if places and starts_process(places[-1][0]):
+            places.pop()
         stack = [(code, line) for code, line in places if self._places.is_users(code.co_filename)]
         if stack:
             self._at.setdefault(tuple(reversed(stack[-_DEEPEST:])), []).append((ns, min(elapsed, most)))

@@ -68,6 +68,7 @@ class _Child:
     started_by: Args | None = None  # the user's line
     process: weakref.ref[Any] | None = None  # multiprocessing's own object
     followed: bool = False  # it is of the job, so that its trace is its own: none, where it has nothing to say
+    below: int | None = None  # the followed process that started it, or one above it: what it compiles is that one's
     cpu_ns: int | None = None
     own_cpu_ns: int = 0  # without those that it has waited for
     first_cpu_ns: int = 0
@@ -220,6 +221,7 @@ class Children:
     def _discover(self, row: memory.Stat) -> None:
         above = self._known.get(row.parent)
         in_pool = above is not None and above.pool
+        below = None if above is None else above.pid if above.followed and above.python else above.below
         begin_ns = now() - row.age_ns
         try:
             name, words = memory.whole_name(row), memory.words(row.pid)
@@ -228,10 +230,11 @@ class Children:
         compiler = _CPP.fullmatch(name) is not None or name in _GPU
         pool = any(_POOL in word for word in words) if compiler else in_pool and name.startswith("python")
         phase = None
-        if compiler and words and not pool:
+        if compiler and words and not pool and below is None:
             gpu = "inductor.triton" if in_pool else "xla.compile"
             phase = gpu if name in _GPU else "inductor.cpp" if in_pool else None
         child = _Child(row.pid, begin_ns, "pool worker" if pool else name, phase, _told(words), row.parent, pool)
+        child.below = below
         forked = above is not None and above.forkserver  # runs the program's code, with the server's command
         child.helper = in_pool or (_is_helper(words) and not forked)
         child.forkserver = _FORKSERVER in " ".join(words) and not forked
@@ -288,6 +291,8 @@ class Children:
             args["followed"] = True
         if lost:
             args["lost"] = True
+        if child.below is not None and not child.python:
+            args["below"] = child.below
         if child.started_by is not None:
             args["started_by"] = child.started_by
         self._sink.emit(Work(child.begin_ns, end_ns, child.pid, child.name, None if child.pool else child.phase, args))

@@ -42,18 +42,18 @@ class CallSites:
 
     def users_frame(self, frame: FrameType | None) -> FrameType | None:
         """The innermost of the user's frames, from `frame` outwards."""
-        known = self._users
         for _ in range(_DEEPEST):
-            if frame is None:
-                return None
-            file = frame.f_code.co_filename
-            is_users = known.get(file)
-            if is_users is None:
-                is_users = known[file] = self._places.is_users(file)
-            if is_users:
+            if frame is None or self.is_users(frame.f_code.co_filename):
                 return frame
             frame = frame.f_back
         return None
+
+    def is_users(self, file: str) -> bool:
+        """Whether the user wrote the code in `file`."""
+        is_users = self._users.get(file)
+        if is_users is None:
+            is_users = self._users[file] = self._places.is_users(file)
+        return is_users
 
     def candidate(
         self,

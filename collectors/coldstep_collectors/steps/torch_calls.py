@@ -240,6 +240,9 @@ class TorchCalls:
             place, thing = self._sites.users_frame(frame), private.given(frame)
             if place is not None and thing is not None:
                 private.keep_site(frame, location_of(place))
+                code = getattr(private.unwrapped(thing), "__code__", None)
+                if code is not None and not self._sites.is_users(code.co_filename):
+                    return  # a library compiles a function of its own, which the program need not call
                 is_module = isinstance(thing, self._torch.nn.Module)
                 self._given[number] = _Given(_name(thing), is_module, location_of(place))
 

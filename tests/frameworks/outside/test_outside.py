@@ -249,6 +249,23 @@ def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(
     assert re.search(r"loading weights .*model\.pt 114 MiB", render(trace, 120))
 
 
+def test_what_vllm_loads_is_loading_of_weights(tmp_path: Path) -> None:
+    loaders = tmp_path / "vllm" / "model_executor" / "model_loader"
+    loaders.mkdir(parents=True)
+    loader = "class DefaultModelLoader:\n    def load_weights(self, model, model_config):\n        time.sleep(0.2)\n"
+    (loaders / "default_loader.py").write_text(f"import time\n{loader}")
+    text = """
+    import coldstep
+    with coldstep.trace("run.pftrace", collectors=["outside"]):
+        import numpy  # as all that loads weights does
+        from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
+        DefaultModelLoader().load_weights(None, None)
+    """
+    program.run(text, tmp_path)
+    [row] = coldstep.load(tmp_path / "run.pftrace").transfers
+    assert (row.phase, row.wall_ns // 100_000_000) == ("load.weights", 2)
+
+
 @pytest.mark.torch
 def test_a_rank_that_comes_late_is_waited_for_in_comm_init(tmp_path: Path) -> None:
     pytest.importorskip("torch.distributed")

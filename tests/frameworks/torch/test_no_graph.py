@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,24 @@ def test_a_wrapped_model_of_which_no_graph_is_compiled_runs_eagerly(tmp_path: Pa
     text = " ".join(render(trace).split())
     assert "after it no graph was compiled" in text
     assert "caused 1 compile" not in text
+
+
+LIBRARY = """
+import torch
+
+@torch.compile
+def helper(x):
+    return x + 1
+"""
+
+
+@pytest.mark.torch
+def test_what_a_library_compiles_of_its_own_need_not_be_called(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "helpers.py").write_text(LIBRARY)
+    path = f"import sys\nsys.path.append({str(packages)!r})\n"
+    (tmp_path / "t.py").write_text(f"{path}import helpers, torch\nmine = torch.compile(lambda x: x + 1)\n")
+    subprocess.run([sys.executable, "-m", "coldstep", "run", "t.py"], cwd=tmp_path, check=True, capture_output=True)
+    found = [row.text for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "uncompiled"]
+    assert found == ["nobody called what torch.compile returned for <lambda>, and nothing was compiled"]

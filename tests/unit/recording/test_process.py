@@ -172,6 +172,15 @@ def test_a_process_that_python_did_not_start_is_found(path: Path, work: str, eng
     engine.assert_clean(path)
 
 
+def test_the_words_that_start_a_process_of_multiprocessings_are_no_line_of_the_users(
+    path: Path, tmp_path: Path
+) -> None:
+    text = f"import coldstep, time\nwith coldstep.trace({str(path)!r}, collectors={ONLY}): time.sleep(1)"
+    for options, shown in (([], True), (["--multiprocessing-fork"], False)):
+        subprocess.run([sys.executable, "-c", text, *options], cwd=tmp_path, check=True, capture_output=True)
+        assert ("<string>:2" in render(coldstep.load(path))) is shown
+
+
 def test_popen_is_itself_again_afterwards_and_fails_as_ever(path: Path, tmp_path: Path) -> None:
     popen = subprocess.Popen
     real = popen.__init__, popen.poll, popen.wait

@@ -12,12 +12,16 @@ from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.run_row import RunRow
 
 
-def as_job(trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, Location | None]]) -> Trace:
+def as_job(
+    trace: Trace, rows: Sequence[RunRow], started: Sequence[tuple[Args, Location | None]], *, whole: bool
+) -> Trace:
     """The trace with its processes tied to each other, by the row of each; `started` is all that they saw start,
-    and at which line."""
+    and at which line. Whether it is the `whole` job, or a part of it by itself."""
     if rows[0].job is None:
         return trace
     trace.run.job = rows[0].job
+    traced = {row.pid for row in trace.processes}
+    trace.unplaced = [row for row in trace.unplaced if row.below is None or (whole and row.below not in traced)]
     if rows[0].how == "root":  # the job ended as it did
         trace.run.ended, trace.run.error = trace.processes[0].ended, rows[0].error
     for process, row in zip(trace.processes, rows, strict=True):

@@ -64,7 +64,8 @@ def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = T
     from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it
 
     with damaged(path):
-        trace, processes = _read(Path(path), step, parts_of(os.fspath(path)) if job else [os.fspath(path)])
+        parts = parts_of(os.fspath(path)) if job else [os.fspath(path)]
+        trace, processes = _read(Path(path), step, parts, job=job)
         trace = analyse(trace)
         trace.job_ready = job_ready(trace, processes)
         return trace
@@ -97,7 +98,7 @@ def check_schema(path: str | os.PathLike[str], about: Args) -> None:
         raise TraceError(f"{path} {why}")
 
 
-def _read(path: Path, step: str | None, parts: Sequence[str]) -> tuple[Trace, list[Rows]]:
+def _read(path: Path, step: str | None, parts: Sequence[str], *, job: bool = False) -> tuple[Trace, list[Rows]]:
     notes: list[str] = []
     processes: list[Rows] = []
     for part in parts:
@@ -117,7 +118,9 @@ def _read(path: Path, step: str | None, parts: Sequence[str]) -> tuple[Trace, li
     one_clock(traces, [process.run for process in processes])
     trace = joined(traces)
     trace.run.notes += notes
-    trace = as_job(trace, [row.run for row in processes], [each for rows in processes for each in started(rows)])
+    runs = [process.run for process in processes]
+    whole = job and (os.fspath(path) != parts[0] or runs[0].how == "root")
+    trace = as_job(trace, runs, [each for rows in processes for each in started(rows)], whole=whole)
     return trace, processes
 
 

@@ -125,4 +125,5 @@ def _programs(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
         is_asked = compiles.covers(piece.start) or asked.covers(piece.start) or asked.covers(piece.start + _TICK_NS)
         if is_compiler and not is_asked:
             cpu = int(piece.args.get("cpu_ns") or 0)
-            yield Unplaced(rows.process, piece.name, piece.start - rows.start, piece.end - piece.start, cpu)
+            start, below = piece.start - rows.start, piece.args.get("below")
+            yield Unplaced(rows.process, piece.name, start, piece.end - piece.start, cpu, below)

@@ -47,9 +47,9 @@ _WORDS = {
 
 
 def as_json(reuses: Sequence[Reuse], *, measured: bool = False) -> dict[str, Any]:
-    """The document that `coldstep cache --json` prints; of several ranks, the times are those of the slowest. They are
-    null where they cannot be foretold, and were not `measured` either."""
-    slowest = max(reuses, key=lambda row: row.second_run.wall_ns)
+    """The document that `coldstep cache --json` prints; of several processes, the times are those of `slowest`. They
+    are null where they cannot be foretold, and were not `measured` either."""
+    slowest = reuses[slowest_of(reuses)]
     programs = [asdict(row) for reuse in reuses for row in reuse.programs]
     for row in programs:
         del row["origin"]
@@ -61,6 +61,11 @@ def as_json(reuses: Sequence[Reuse], *, measured: bool = False) -> dict[str, Any
         "again": [asdict(row) for row in slowest.again],
         "second_run": asdict(slowest.second_run) if measured or slowest.why is None else dict.fromkeys(_FIGURES),
     }
+
+
+def slowest_of(reuses: Sequence[Reuse]) -> int:
+    """Which of several processes is the slowest of those that compiled: what starts these only waits for them."""
+    return max(range(len(reuses)), key=lambda at: (bool(reuses[at].programs), reuses[at].second_run.wall_ns))
 
 
 def foretold_lines(path: str, reuse: Reuse, wall_ns: int, vocabulary: Vocabulary = OURS) -> Iterator[str]:

@@ -66,7 +66,9 @@ def without_steps(trace: Trace) -> str:
     """That no step was marked, why none was inferred, and what to do."""
     if not trace.compiles and (below := untraced_words(untraced(trace))) is not None:
         return f"No step was marked in this process. {below[0].upper()}{below[1:]}: the work may have been done there."
-    inference = next((row for row in trace.inferences if row.why is not None), None)
+    compiled = {row.process for row in trace.compiles}
+    missing = [row for row in trace.inferences if row.why is not None]
+    inference = next((row for row in missing if row.process in compiled), next(iter(missing), None))
     why = f", and none inferred: {inference.why}" if inference is not None else ""
     if inference is not None and inference.ask is not None:
         how = f"with --step {inference.ask}"

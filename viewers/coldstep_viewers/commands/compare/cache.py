@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Container
 from pathlib import Path
 
 import click
@@ -12,11 +13,19 @@ from coldstep.analysis.caches.reuse import Reuse, compared, foretold
 from coldstep.errors import TraceError
 from coldstep.loading.cache_folders import holds
 from coldstep.logs import convert
-from coldstep.model import Trace
+from coldstep.model import Process, Trace
+from coldstep.rows.processes import name as process_name
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
-from coldstep_viewers.report.cache_reuse import as_json, compared_lines, entries_as_json, entries_lines, foretold_lines
+from coldstep_viewers.report.cache_reuse import (
+    as_json,
+    compared_lines,
+    entries_as_json,
+    entries_lines,
+    foretold_lines,
+    slowest_of,
+)
 from coldstep_viewers.safe_text import plain
 
 Member = tuple[Trace, int]
@@ -67,7 +76,7 @@ def command(run: str | None, later: str | None, place: str | None, wanted: Wante
         second = dict(zip(first, second.values(), strict=True))
     both = [rank for rank in first if rank in second]
     if not both:
-        fail(f"{run} and {later} have no rank in common")
+        fail(f"{run} and {later} have no process in common")
     found = [
         _of_rank(compared(first[rank][0], second[rank][0], first[rank][1], second[rank][1]), *second[rank], len(both))
         for rank in both
@@ -81,15 +90,25 @@ def command(run: str | None, later: str | None, place: str | None, wanted: Wante
 
 
 def _members(path: str, *, logs: bool) -> tuple[dict[object, Member], list[str]]:
-    """The processes of a trace, of a folder's traces, or of logs, by rank where they have one; and what was left out,
+    """The processes of a trace, of a folder's traces, or of logs, by what each is found again; and what was left out,
     which is said."""
     traces, lost = _traces(path, logs=logs)
     say_left_out(lost)
     found: dict[object, Member] = {}
     for name, trace in traces:
         for row in trace.processes:
-            found[row.rank if row.rank is not None else name if len(traces) > 1 else row.index] = trace, row.index
+            found[_key(row, name if len(traces) > 1 else "", found)] = trace, row.index
     return found, lost
+
+
+def _key(row: Process, file: str, taken: Container[object]) -> object:
+    """By what a process is found again in another run: its rank, the file of its trace, or its name; the name of one
+    that has several comes with a number."""
+    if row.rank is not None or file:
+        return row.rank if row.rank is not None else file
+    name = row.name or str(row.index)
+    names = (name, *(f"{name} ({number})" for number in range(2, row.index + 2)))
+    return next(each for each in names if each not in taken)
 
 
 def _traces(path: str, *, logs: bool) -> tuple[list[tuple[str, Trace]], list[str]]:
@@ -128,12 +147,14 @@ def _of_rank(found: Reuse, trace: Trace, process: int, number: int) -> Reuse:
 
 
 def _foretold_text(path: str, found: list[Reuse], members: list[Member]) -> list[str]:
-    slowest = max(range(len(found)), key=lambda at: found[at].second_run.wall_ns)
+    slowest = slowest_of(found)
     trace, process = members[slowest]
     row = trace.processes[process]
     lines = foretold_lines(path, found[slowest], row.before_trace_ns + row.wall_ns, trace.vocabulary)
-    several = f"the slowest of {len(found)} processes: rank {row.rank if row.rank is not None else process}"
-    return [several, *lines] if len(found) > 1 else list(lines)
+    compiled = sum(bool(each.programs) for each in found)
+    processes = "processes" if compiled in (0, len(found)) else f"processes, {compiled} of which compiled"
+    whose = f"the slowest of {len(found)} {processes}: {process_name(trace, process)}"
+    return [whose, *lines] if len(found) > 1 else list(lines)
 
 
 def _missing(run: str, later: str, first: dict[object, Member], second: dict[object, Member]) -> list[str]:
