@@ -1,4 +1,4 @@
-"""Where things stand in the trace: the tracks, their names and order, and the names of the events on them.
+"""Where things stand in the trace: the names of tracks, and of the events on them; their order is `vocabulary.TRACKS`.
 
 Perfetto's UI shows a process row collapsed and its children out of order, so everything hangs below one
 ordinary root track per rank, whose children have explicit ranks.
