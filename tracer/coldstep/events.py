@@ -260,8 +260,8 @@ class Waits:
     args: Args
     """How it waits (`model.WaitingHow`), and the `pid` of the process that the kernel was asked to wait for."""
     before: Args
-    """Of the wait that ends here: how many `looks` saw it, and `cpu`, the processor time of the processes below
-    `within_ns` of it."""
+    """Of the wait that ends here: how many `looks` saw it, `cpu`, the processor time of the processes below
+    `within_ns` of it, and `reach_ns`, for how long after it the thread may have waited on."""
 
 
 @slotted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -16,48 +17,42 @@ _FAILED = 500  # and above: the server answers, but does not serve
 
 def watch_asgi(module: Any, around: Around) -> None:
     """Hook what sends each message of uvicorn's, until the first response has begun."""
-    cycle = getattr(module, "RequestResponseCycle", None)
-    real = getattr(cycle, "send", None)
-    if cycle is None or real is None:
-        return
-    sent = around.sink.guarded("outside", _sent)
-
-    @wraps(real)
-    def send(self: Any, message: Any) -> Any:
-        begun = real(self, message)
-        if isinstance(message, dict) and message.get("type") == _STARTS and sent(around, message.get("status")):
-            _take_away(cycle, "send", send, real)
-        return begun
-
-    around.put(cycle, "send", send)
+    _until_one(module, "RequestResponseCycle", "send", _begun_with, around)
 
 
 def watch_wsgi(module: Any, around: Around) -> None:
     """Hook what sends the headers of gunicorn's responses, until the first has been sent."""
-    response = getattr(module, "Response", None)
-    real = getattr(response, "send_headers", None)
-    if response is None or real is None:
+    _until_one(module, "Response", "send_headers", lambda response: getattr(response, "status_code", None), around)
+
+
+def _begun_with(_: Any, message: Any) -> Any:
+    return message.get("status") if message.get("type") == _STARTS else None
+
+
+def _until_one(module: Any, class_: str, name: str, status_of: Callable[..., Any], around: Around) -> None:
+    owner = getattr(module, class_, None)
+    real = getattr(owner, name, None)
+    if owner is None or real is None:
         return
-    sent = around.sink.guarded("outside", _sent)
+
+    def sent(*args: Any, **kwargs: Any) -> bool:
+        return _is_sent(around, status_of(*args, **kwargs))
+
+    is_sent = around.sink.guarded("outside", sent)
 
     @wraps(real)
-    def send_headers(self: Any) -> Any:
-        done = real(self)
-        if sent(around, getattr(self, "status_code", None)):
-            _take_away(response, "send_headers", send_headers, real)
+    def sends(*args: Any, **kwargs: Any) -> Any:
+        done = real(*args, **kwargs)
+        if is_sent(*args, **kwargs) and vars(owner).get(name) is sends:
+            setattr(owner, name, real)
         return done
 
-    around.put(response, "send_headers", send_headers)
+    around.put(owner, name, sends)
 
 
-def _sent(around: Around, status: Any) -> bool:
+def _is_sent(around: Around, status: Any) -> bool:
     if not isinstance(status, int) or status >= _FAILED:
         return False
     ns = now()
     around.sink.emit(Slice(ns, ns, RESPONSE, TRACK, {"status": status}))
     return True
-
-
-def _take_away(owner: Any, name: str, ours: Any, real: Any) -> None:
-    if vars(owner).get(name) is ours:
-        setattr(owner, name, real)

@@ -62,13 +62,15 @@ class WaitLooker:
         ns = now()
         if not self._goes_on:
             return
-        if (used := self._used_so_far()) is not None:
-            self._ticks.append((ns, used))
-        if ns < self._next:
-            return
-        self._next = max(self._next + _EVERY_NS, ns)
         try:
-            self._look(ns)
+            used = self._used_so_far()
+            if used is None:
+                self.stop()
+                return
+            self._ticks.append((ns, used))
+            if ns >= self._next:
+                self._next = max(self._next + _EVERY_NS, ns)
+                self._look(ns, used)
         except BaseException as error:  # the program must not notice, and no thread of ours end without a word
             self._end(first_line(error) if isinstance(error, Exception) else type(error).__name__)
 
@@ -78,20 +80,19 @@ class WaitLooker:
 
     def stop(self) -> None:
         """Hand over the end of a wait that goes on."""
-        if self._goes_on:
-            self._leave(now())
-        self._goes_on = False
+        goes_on, self._goes_on = self._goes_on, False
+        try:
+            if goes_on:
+                self._leave(now())
+        except Exception as error:
+            self._end(first_line(error))
 
-    def _look(self, ns: int) -> None:
+    def _look(self, ns: int, used: int) -> None:
         idle = self._sink.idle_since()
         if idle is None or self._last < idle:  # the thread has had a phase since
             self._leave(ns)
             self._last, self._below = 0, {}
         if idle is None or ns - idle < _IDLE_NS:
-            return
-        used = self._used_so_far()
-        if used is None:
-            self.stop()
             return
         seen, below = self._see(), self._cpu()
         since = self._since_when(ns, idle, used, seen)

@@ -13,18 +13,7 @@ from coldstep.analysis.ready.missing_call import Written, written
 from coldstep.analysis.recompiles.rows import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.blind_spots import COMPILES
-from coldstep.model import (
-    Build,
-    Change,
-    Compile,
-    Finding,
-    Readiness,
-    Ready,
-    Recompile,
-    Trace,
-    Violation,
-    WarmUpCall,
-)
+from coldstep.model import Build, Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
 from coldstep.rows.processes import nearest_above
 from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
