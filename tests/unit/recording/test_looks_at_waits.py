@@ -208,6 +208,21 @@ def test_processor_time_is_that_of_the_wait(looked: Looked) -> None:
     assert 2.2 * S < before["within_ns"] < 2.8 * S
 
 
+@pytest.mark.parametrize("at", ["a look", "the end"])
+def test_a_clock_that_fails_is_a_note_too(looked: Looked, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    looked.until(2, RECV)
+
+    def fails(_: WaitLooker) -> None:
+        raise RuntimeError("the program has put its own in the place of os.open")
+
+    monkeypatch.setattr(WaitLooker, "_used_so_far", fails)
+    if at == "a look":
+        looked.until(4, RECV)
+    looked.looker.stop()
+    [note] = looked.sink.notes
+    assert note.startswith("coldstep stopped looking at what the program waits for: RuntimeError")
+
+
 def test_what_goes_wrong_ends_the_looks_with_one_note(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> None:
         raise ValueError("the kernel has another form")
