@@ -63,14 +63,14 @@ class WaitLooker:
         if not self._goes_on:
             return
         try:
-            used = self._used_so_far()
-            if used is None:
+            ran = self._ran_so_far()
+            if ran is None:
                 self.stop()
                 return
-            self._ticks.append((ns, used))
+            self._ticks.append((ns, ran))
             if ns >= self._next:
                 self._next = max(self._next + _EVERY_NS, ns)
-                self._look(ns, used)
+                self._look(ns)
         except BaseException as error:  # the program must not notice, and no thread of ours end without a word
             self._end(first_line(error) if isinstance(error, Exception) else type(error).__name__)
 
@@ -87,12 +87,16 @@ class WaitLooker:
         except Exception as error:
             self._end(first_line(error))
 
-    def _look(self, ns: int, used: int) -> None:
+    def _look(self, ns: int) -> None:
         idle = self._sink.idle_since()
         if idle is None or self._last < idle:  # the thread has had a phase since
             self._leave(ns)
             self._last, self._below = 0, {}
         if idle is None or ns - idle < _IDLE_NS:
+            return
+        used = self._used_so_far()
+        if used is None:
+            self.stop()
             return
         seen, below = self._see(), self._cpu()
         since = self._since_when(ns, idle, used, seen)
@@ -114,7 +118,11 @@ class WaitLooker:
             ran, stood, _ = _text(SCHEDULED.format(self._tid)).split()
             return int(ran) + int(stood)
         except (OSError, ValueError):  # this kernel does not show it, or the thread has ended
-            pass
+            return self._ran_so_far()
+
+    def _ran_so_far(self) -> int | None:
+        """For how long the thread has run; None where it has ended. It opens no file, which would be the program's own
+        to close by the time that we do, where that closes all."""
         try:
             return time.clock_gettime_ns(self._clock)
         except OSError:
@@ -127,7 +135,8 @@ class WaitLooker:
             first, before, used_before = self._last, self._last, self._used
         else:
             first = idle
-            before, used_before = next(((at, had) for at, had in self._ticks if at >= idle), (ns, used))
+            before, used_before = next(((at, had) for at, had in self._ticks if at >= idle), (ns, 0))
+            used = self._ticks[-1][1]
         gap, ran = ns - before, max(0, used - used_before)
         if ran >= _RAN * gap and gap:
             return max(before, ns - max(0, gap - ran))

@@ -119,6 +119,7 @@ class Looked:
         monkeypatch.setattr(waits, "now", lambda: self.ns)
         monkeypatch.setattr(WaitLooker, "_see", lambda _: self.seen)
         monkeypatch.setattr(WaitLooker, "_used_so_far", lambda _: self.used)
+        monkeypatch.setattr(WaitLooker, "_ran_so_far", lambda _: self.used)
 
     def until(self, seconds: float, seen: Seen | None) -> None:
         """Time goes on by a tenth of a second at once."""
