@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from queue import Empty, SimpleQueue
@@ -14,6 +13,7 @@ from coldstep.clock import now
 from coldstep.collector import Foreseen, Sink
 from coldstep.events import Lines
 from coldstep.places import Places, location, starts_process
+from coldstep_collectors.process.thread_stack import stack_of
 
 _EVERY_S, _SELDOM_S = 0.05, 0.25
 _SHARE = 0.001  # of a processor: where a look takes long, there are fewer
@@ -71,20 +71,10 @@ class LineSampler:
     def _sample(self, ns: int, elapsed: int, most: int) -> None:
         # a call into C that keeps the interpreter's lock lets nobody look: what it did meanwhile is not known
         self._held_ns += max(0, elapsed - most)
-        places = self._where()
+        places = stack_of(self._home)
         if places and starts_process(places[-1][0]):
             places.pop()
         stack = [(code, line) for code, line in places if self._places.is_users(code.co_filename)]
         if stack:
             self._at.setdefault(tuple(reversed(stack[-_DEEPEST:])), []).append((ns, min(elapsed, most)))
             self._taken += 1
-
-    def _where(self) -> list[tuple[CodeType, int]]:
-        """The code and line of each frame, innermost first. No frame is kept for longer than that takes: whoever lets
-        go of a frame last, frees what the program's function held, on its own thread."""
-        places = []
-        frame = sys._current_frames().get(self._home)
-        while frame is not None:
-            places.append((frame.f_code, frame.f_lineno or 0))
-            frame = frame.f_back
-        return places

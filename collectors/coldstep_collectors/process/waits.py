@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
 from coldstep.events import Args, Waits
+from coldstep_collectors.process.thread_stack import stack_of
 
 if TYPE_CHECKING:
     from coldstep_collectors.process.wait_calls import Seen
@@ -174,15 +175,9 @@ class WaitLooker:
         return see(kernel, self._codes())
 
     def _codes(self) -> list[CodeType]:
-        """The code of the top frames, innermost first, but for our own. No frame is kept for longer than that takes:
-        whoever lets go of a frame last, frees what the program's function held, on its own thread."""
-        codes: list[CodeType] = []
-        frame = sys._current_frames().get(self._home)
-        while frame is not None and len(codes) < _TOP:
-            if not frame.f_code.co_filename.startswith(_OURS):
-                codes.append(frame.f_code)
-            frame = frame.f_back
-        return codes
+        """The code of the top frames, innermost first, but for our own."""
+        codes = (code for code, _ in stack_of(self._home))
+        return list(islice((code for code in codes if not code.co_filename.startswith(_OURS)), _TOP))
 
 
 def _text(path: str) -> str:
