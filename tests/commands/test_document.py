@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from markupsafe import escape
 from sample_trace import sample
 
 import coldstep
+from coldstep.model import Autotuning, Build, Location
 from coldstep_viewers.report.document import Block, Table
 from coldstep_viewers.report.html import page
 from coldstep_viewers.report.markdown import render as markdown
@@ -33,6 +35,21 @@ def test_each_section_is_in_the_terminal_and_in_markdown(path: Path, every: bool
         assert section.parts
         assert f"\n{section.title}" in text
     assert len(headings) == len(shown.sections) + 1  # and the answer's
+
+
+def test_the_page_has_each_section_that_it_does_not_draw() -> None:
+    trace = sample()
+    trace.builds = [Build("b0", 0, "fused_adam", "ninja", 0, 20_900_000_000, "built", Location("train.py", 3, ""), 0)]
+    trace.autotuning = [Autotuning(0, None, "mm(64x192)", 4, 1, 2_900_000_000, "fastest", 5, 9, False, None, 0)]
+    shown = page(trace)
+    for words in ("Built outside of the frameworks (1)", "ninja, train.py:3", "20.9 s", "Autotuning (1)", "mm(64x192)"):
+        assert words in shown
+    drawn = {"time", "steps", "recompiles", "breaks", "memory", "findings", "ended", "unobserved"}
+    for path in TRACES:
+        loaded = coldstep.load(path)
+        written = page(loaded)
+        for section in document(loaded).sections:
+            assert section.key in drawn or f"<h2>{escape(section.title)}</h2>" in written, (path, section.key)
 
 
 def test_what_is_said_in_the_short_form_is_known_to_be_short() -> None:

@@ -439,7 +439,7 @@ def test_every_viewer_shows_the_calls(late: Path) -> None:
     text, page = terminal.render(trace, width=200), html.page(trace)
     assert "After coldstep.ready() (3)" in text
     assert all(line in text for line in code)
-    assert 'id="after-ready"' in page
+    assert 'id="ready"' in page
     assert all(line.replace("'", "&#39;") in page for line in code)
     assert "3 compiles after ready" in headline(trace)
     log = late.with_suffix(".log").read_text().splitlines()

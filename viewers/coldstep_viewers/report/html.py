@@ -64,6 +64,8 @@ _PROGRAMS_CHARS = 1_500_000  # and the programs
 _MAX_PROGRAM_CHARS = 100_000
 _COMPARED_LINES = 2_000  # of two programs that are compared
 _MAX_TICKS = 6
+_FIRST = {"below", "ranks", "job_ready", "ready"}  # sections that stand above those that are drawn
+_DRAWN = {"time", "steps", "recompiles", "breaks", "memory", "findings", "ended", "unobserved"}
 
 Json = dict[str, Any]
 Row = TypeVar("Row", Compile, GraphBreak)
@@ -77,6 +79,7 @@ def page(trace: Trace) -> str:
     findings = heads[:_MAX_FINDINGS]
     findings += [_finding(trace, row) for row in others[: _MAX_FINDINGS - len(findings)]]
     alone = min(len(heads), _OPEN_FINDINGS)
+    sections = document(trace).sections
     data = {
         "kinds": [{"bars": kind.bars, "tones": kind.tones} for kind in kinds],
         "compiles": _compiles(trace),
@@ -108,7 +111,9 @@ def page(trace: Trace) -> str:
         number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
         told_twice=told_twice(trace),
         ended=list(how_it_ended(trace)),
-        sections={section.key: section for section in document(trace).sections},
+        sections={section.key: section for section in sections},
+        first=[section for section in sections if section.key in _FIRST],
+        last=[section for section in sections if section.key not in _FIRST | _DRAWN],
     )
 
 
