@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,8 @@ def perfetto(browser: Browser, trace: Path) -> None:
 def main() -> None:
     trace = Path(sys.argv[1] if len(sys.argv) > 1 else "demo.pftrace")
     if not trace.exists():
-        subprocess.run([sys.executable, HERE.parent / "examples" / "demo.py"], check=True)
+        demo = [sys.executable, str(HERE.parent / "examples" / "demo.py")]
+        subprocess.run([*map(os.path.relpath, demo)], check=True)  # these words are in the pictures
     with tools.launched() as browser, tempfile.TemporaryDirectory() as name:
         page(browser, trace, Path(name))
         tensorboard(browser, trace, Path(name) / "logs")

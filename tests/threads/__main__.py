@@ -6,9 +6,8 @@ from __future__ import annotations
 import sys
 from statistics import median
 
-from threads.judge import PROGRAMS, SECOND, Judged, header, judge
-
 from coldstep._util.figures import duration
+from threads.judge import PROGRAMS, SECOND, Judged, header, judge
 
 
 def main() -> None:
@@ -24,8 +23,9 @@ def main() -> None:
         row, about = judge(path), header(path)
         rows.append(row)
         of = f" of {about['argument']}" if about["argument"] else ""
-        print(f"| {row.name} | {about['mechanism']}{of} | {row.cause} | {row.advice} | {row.losses} | {_saves(row)} | {row.line} of "
-              f"{row.lines} | {row.first.replace('|', '/')[:110]} |", flush=True)  # fmt: skip
+        begins = f"{row.line} of {row.lines}"
+        cells = (row.name, f"{about['mechanism']}{of}", row.cause, row.advice, row.losses, _saves(row), begins)
+        print(f"| {' | '.join(cells)} | {row.first.replace('|', '/')[:110]} |", flush=True)
     for title, values in (("cause", [row.cause for row in rows]), ("advice", [row.advice for row in rows])):
         counted = ", ".join(f"{value} {values.count(value)}" for value in dict.fromkeys(values))
         print(f"\n{title}: {counted} (of {len(rows)})")

@@ -11,6 +11,7 @@ from sample_trace import sample
 import coldstep
 from coldstep.analysis import breaks
 from coldstep.analysis.budgets import judge, parse
+from coldstep.analysis.findings import findings
 from coldstep.analysis.recompiles.rows import recompiles
 from coldstep.model import Details, Signature, Trace
 
@@ -200,6 +201,27 @@ _UNKNOWN_C = (
     "Attempted to call function marked as skipped: Dynamo does not know how to trace the builtin `{}` This function is "
     "either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension."
 )
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (
+            "Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`.",
+            ": Attempted to inline function marked as skipped (Optimizer.zero_grad)",
+        ),
+        ("Unsupported Tensor.item() call with capture_scalar_outputs=False: Dynamo does `Tensor.item()`",
+         ": Unsupported Tensor.item() call with capture_scalar_outputs=False"),
+        ("Unsupported: builtin: print [<class 'int'>] False", ""),
+        ("call_function BuiltinVariable(print) [] {}", ""),
+    ],
+)  # fmt: skip
+def test_a_graph_break_is_named_by_what_broke_it(reason: str, text: str) -> None:
+    trace = sample()
+    trace.graph_breaks[0].reason = reason
+    row = trace.graph_breaks[0]
+    [broken] = (each for each in findings(trace) if each.kind == "graph_break")
+    assert broken.text == f"Graph break in {row.function} ({row.kind}), 2 times{text}"
 
 
 @pytest.mark.parametrize(

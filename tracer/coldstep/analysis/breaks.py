@@ -22,6 +22,10 @@ from coldstep.model import GraphBreak, Location, Remedy, Trace
 from coldstep.places import is_installed
 
 _OPTIMIZER = "torch.optim."
+# PyTorch 2.13: "Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`."
+_TITLE = expression(r"([^:`]{1,80}): ")
+# PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print` with argument types"
+_NAME = expression(r"`([\w.<>]{1,60})`")
 
 
 @slotted
@@ -223,6 +227,17 @@ def advise(trace: Trace) -> None:
         else:
             row.remedies = mending(row, library, place, own, names)
         row.advice = advice(row.remedies)
+
+
+def what_broke(reason: str) -> str:
+    """The framework's words for it and what they name, shortly: "Attempted to call function marked as skipped
+    (zlib.crc32)"; "" where it has no words that are shorter than the whole."""
+    first = reason.partition("\n")[0]
+    title = _TITLE.match(first)
+    if title is None or title[1] == "Unsupported":  # up to PyTorch 2.6 it has no title
+        return ""
+    name = _NAME.search(first)
+    return f"{title[1]} ({name[1]})" if name is not None and name[1] not in title[1] else title[1]
 
 
 def below(trace: Trace, id_: str) -> list[str]:

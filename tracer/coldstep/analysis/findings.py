@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from coldstep._util.figures import duration, listed
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.ranks import stragglers
-from coldstep.analysis.breaks import below, discarded
+from coldstep.analysis.breaks import below, discarded, what_broke
 from coldstep.analysis.caches.unkept import unkept
 from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
 from coldstep.analysis.memory import out_of_memory
@@ -129,14 +129,14 @@ def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:
 def _graph_breaks(trace: Trace) -> Iterator[Finding]:
     lost = discarded(trace)
     for row in trace.graph_breaks:
-        times = f", {row.count} times" if row.count > 1 else ""
+        times, what = f", {row.count} times" if row.count > 1 else "", what_broke(row.reason)
         again = (
             [f"{duration(lost[row.id])} of tracing up to it were thrown away, and begun anew"] if row.id in lost else []
         )
         yield finding(
             "graph_break",
             "warning",
-            f"Graph break in {row.function} ({row.kind}){times}",
+            f"Graph break in {row.function} ({row.kind}){times}" + (f": {what}" if what else ""),
             process=row.process,
             interval=row.interval,
             step=row.step,
