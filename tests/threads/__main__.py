@@ -6,8 +6,7 @@ from __future__ import annotations
 import sys
 from statistics import median
 
-from coldstep._util.figures import duration
-from threads.judge import PROGRAMS, SECOND, Judged, header, judge
+from threads.judge import PROGRAMS, SECOND, header, judge
 
 
 def main() -> None:
@@ -16,27 +15,21 @@ def main() -> None:
     programs, words = (SECOND, words[1:]) if words[:1] == ["second"] else (PROGRAMS, words)
     chosen = [path for path in programs if not words or any(word in path.stem for word in words)]
     here = [path for path in chosen if _runs_here(header(path)["stack"])]
-    columns = ("thread", "mechanism", "cause", "advice", "losses", "saves", "line", "first answer")
+    columns = ("thread", "mechanism", "cause", "advice", "losses", "line", "first answer")
     print(f"| {' | '.join(columns)} |\n| {' | '.join('---' for _ in columns)} |")
     rows = []
     for path in here:
         row, about = judge(path), header(path)
         rows.append(row)
         of = f" of {about['argument']}" if about["argument"] else ""
-        begins = f"{row.line} of {row.lines}"
-        cells = (row.name, f"{about['mechanism']}{of}", row.cause, row.advice, row.losses, _saves(row), begins)
-        print(f"| {' | '.join(cells)} | {row.first.replace('|', '/')[:110]} |", flush=True)
+        print(f"| {row.name} | {about['mechanism']}{of} | {row.cause} | {row.advice} | {row.losses} | {row.line} of "
+              f"{row.lines} | {row.first.replace('|', '/')[:110]} |", flush=True)  # fmt: skip
     for title, values in (("cause", [row.cause for row in rows]), ("advice", [row.advice for row in rows])):
         counted = ", ".join(f"{value} {values.count(value)}" for value in dict.fromkeys(values))
         print(f"\n{title}: {counted} (of {len(rows)})")
     lines = [row.line for row in rows if row.line is not None]
     if lines:
         print(f"\nthe answer begins in line {median(lines):g} (median), {max(lines)} at most")
-
-
-def _saves(row: Judged) -> str:
-    """What the answer says that its advice saves, and what it did save."""
-    return f"{duration(row.saves[0])}: {duration(row.saves[1])}" if row.saves is not None else ""
 
 
 def _runs_here(stack: str) -> bool:

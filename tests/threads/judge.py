@@ -69,8 +69,6 @@ class Judged:
     first: str = ""
     """The first answer."""
     also: list[str] = field(default_factory=list)
-    saves: tuple[int, int] | None = None
-    """What the answer says that a change saves, and what the advice did save of the time that compiles took, in ns."""
 
 
 def header(program: Path) -> dict[str, Any]:
@@ -97,10 +95,8 @@ def judge(program: Path) -> Judged:
         judged.first = trace.answers[0].text if groups else report[(line or 1) - 1]
         if groups:
             judged.also = [row.text for row in trace.answers[1:]]
-            at = fits.index(True) if any(fits) else 0
-            after = _follow(program, Path(folder, "after"), before, groups[at][0], about, judged)
-            if after is not None and trace.answers[at].saves and judged.advice == "cures":
-                judged.saves = trace.answers[at].cost_ns, _compiled_ns(trace) - _compiled_ns(after)
+            chosen = groups[fits.index(True)] if any(fits) else groups[0]
+            _follow(program, Path(folder, "after"), before, chosen[0], about, judged)
         return judged
 
 
@@ -160,18 +156,11 @@ def _alike(wanted: str, named: str) -> bool:
     return bool(named) and (wanted.endswith(named) or named.endswith(wanted) or named.startswith(wanted))
 
 
-def _compiled_ns(trace: Trace) -> int:
-    return sum(row.wall_ns for row in trace.compiles if row.parent is None)
-
-
-def _follow(
-    program: Path, folder: Path, before: Run, finding: Finding, about: dict[str, Any], to: Judged
-) -> Trace | None:
-    """Run it with the advice followed; the trace of that, where there was something to follow."""
+def _follow(program: Path, folder: Path, before: Run, finding: Finding, about: dict[str, Any], to: Judged) -> None:
     remedy = next((row for row in finding.remedies if row.code or row.environment), None)
     if remedy is None:
         to.advice = "cannot be followed" if any(row.how != "none" for row in finding.remedies) else "none"
-        return None
+        return
     edited = program
     if remedy.code:
         folder.parent.joinpath("edited").mkdir()
@@ -180,13 +169,12 @@ def _follow(
     after = _run(edited, folder, remedy.environment)
     if after.trace is None or (after.code and not before.code):
         to.advice = "worse"
-        return None
+        return
     assert before.trace is not None
     stale = any(row.kind == "stale_capture" and _names(before.trace, row, about) for row in before.trace.findings)
     was, now = (_count(run.trace, about, stale=stale) for run in (before, after) if run.trace is not None)
     to.advice = "cures" if now == 0 and was else "partly" if now < was else "worse" if now > was else "no effect"
     to.losses = _losses(before.printed, after.printed)
-    return after.trace
 
 
 def _count(trace: Trace, about: dict[str, Any], *, stale: bool) -> int:

@@ -47,9 +47,9 @@ _COMPILING = re.compile(
     r"Argument mapping: [(\[](?P<places>.*)[)\]]\."
 )
 # JAX 0.4.13: "Compiling spread (140052730283328) for 2 devices with args (ShapedArray(float32[2]),). (num_replicas=2)"
+# JAX 0.3: "Compiling f (140417529333056) for args (ShapedArray(float32[], weak_type=True),)."
 _COMPILING_PMAP = re.compile(
-    r"Compiling (?P<name>.{1,1000}?) \(\d{1,30}\) for (?P<devices>\d{1,9}) devices with args (?P<types>.+)\. "
-    r"\(num_replicas=\d{1,9}\)"
+    r"Compiling (?P<name>.{1,1000}?) \(\d{1,30}\) for (?:\d{1,9} devices with )?args (?P<types>.+)\."
 )
 # JAX 0.10: "Finished jaxpr to MLIR module conversion jit(train_step) in 0.004027128 sec"
 # JAX 0.4.13: "Finished jaxpr to MLIR module conversion pmap(spread) in 0.002109527587890625 sec"

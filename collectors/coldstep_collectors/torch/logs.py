@@ -17,7 +17,8 @@ from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
 
 # PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
-_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+):(?P<line>\d+)$")
+# PyTorch 2.1, nightly: "Recompiling function step in /repo/train.py"
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+?)(?::(?P<line>\d+))?$")
 # PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
 # PyTorch 2.4: "    - tensor 'L['x']' size mismatch at index 0. expected 4, actual 6"
 # PyTorch 2.13: "    - User stack trace:"
@@ -27,14 +28,17 @@ _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
 # PyTorch 2.9, 2.13: "torch._dynamo hit config.recompile_limit (8)"
 _LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
 # PyTorch 2.9, 2.13: "   function: 'train_step' (/repo/train.py:2)"
-_LIMITED = re.compile(r"   function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
+_LIMITED = re.compile(r"\s{0,3}function: '(?P<name>.+)' \((?P<file>.+):(?P<line>\d+)\)$")
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3                    # return x * m  # /repo/train.py:6 in train_step"
 # PyTorch 2.4: "   last reason: tensor 'L['x']' size mismatch at index 0. expected 2, actual 5"
-_LAST_REASON = re.compile(r"   last reason: (.+)")
+# PyTorch 2.0: "   reasons:  ["tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991"]"
+_LAST_REASON = re.compile(r"\s{0,3}(?:last reason: |reasons:  \[[\"'])(.+?)(?:(?<=\d)[\"']\])?$")
 # PyTorch 2.9, 2.13: "To log all recompilation reasons, use TORCH_LOGS="recompiles"."
 # PyTorch 2.1: "to diagnose recompilation issues, set env variable TORCHDYNAMO_REPORT_GUARD_FAILURES=1 and also see"
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
-_OF_LIMIT = re.compile(r"   (?:function: '|last reason: )|[Tt]o (?:log all|diagnose) recompilation")
+_OF_LIMIT = re.compile(r"\s{0,3}(?:function: '|last reason: |reasons:  \[)|[Tt]o (?:log all|diagnose) recompilation")
+# PyTorch 2.9, 2.13: "function: 'train_step' (/repo/train.py:2)"
+_BROKEN_OFF = re.compile(r"\s{0,2}(?:function: '|last reason: )")
 # PyTorch 2.1: "WON'T CONVERT score /repo/train.py line 124 "
 _UNCONVERTED = re.compile(r"WON'T CONVERT (?P<name>\S+) (?P<file>.+) line (?P<line>\d+)")
 # PyTorch 2.1: "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
@@ -67,7 +71,7 @@ _SHORTENED = Unseen(
     "which line of the program called the library's function in which a graph broke, where both are of one name "
     "(forward): PyTorch's words leave it out (TORCH_TRACE has it)"
 )
-_OLDER = Unseen("which function has reached its limit: a log of PyTorch 2.0 is not read, or its next line is lost")
+_OLDER = Unseen("which function has reached its limit: the next line of the log is lost")
 _BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles shows them)", RECOMPILES)
 _BEGUN = Unseen(
     "the log begins after the first compile: anything compiled before that",
@@ -125,7 +129,10 @@ class TorchLogs:
         return [self._read(words, line.ns) for words in pieces].count(True) > 0
 
     def _read(self, words: Words, ns: int) -> bool:
-        frame = self._frame(words, ns) if words.numbers is not None else self._frame_without_numbers(words, ns)
+        if words.numbers is not None:
+            frame = self._frame(words, ns)
+        else:
+            frame = self._broken_off(words) or self._frame_without_numbers(words, ns)
         if frame is None:
             return words.numbers is not None or words.kind in _OF_RECOMPILES or self._hit is not None
         if words.kind in _OF_RECOMPILES:
@@ -199,8 +206,19 @@ class TorchLogs:
         self._frames.number(frame, numbers)
         return frame
 
+    def _broken_off(self, words: Words) -> Frame | None:
+        """The compile whose limit a line without numbers goes on with, where what shows the log breaks lines behind
+        their stamp."""
+        last = self._current
+        if last is None or words.kind is not None or last.ending.get("outcome") != "limit":
+            return None
+        known = last.name if _LIMITED.match(words.text) else last.failures if _LAST_REASON.match(words.text) else ""
+        return last if _OF_LIMIT.match(words.text) and not known else None
+
     def _frame_without_numbers(self, words: Words, ns: int) -> Frame | None:
         """The compile that a line without numbers speaks of; None where it speaks of none, or its words come next."""
+        if _BROKEN_OFF.match(words.text):  # of a warning whose begin is not in the log
+            return None
         self._log_ns = ns
         match = _RECOMPILING.match(words.text) if words.kind in _OF_RECOMPILES else None
         if match is not None or (words.kind == _GRAPH_BREAKS and words.text.startswith(_BREAKS)):
@@ -224,7 +242,7 @@ class TorchLogs:
         return last is not None and (last.file, last.name) == (place["file"], place["name"]) and not last.ending
 
     def _begin_without_numbers(self, place: re.Match[str] | None, ns: int) -> Frame | None:
-        where = (place["file"], int(place["line"]), place["name"]) if place is not None else ("", 0, "")
+        where = (place["file"], int(place["line"] or 0), place["name"]) if place is not None else ("", 0, "")
         frame = self._unnumbered = self._frames.begin_without_numbers(where, ns)
         if frame is not None:
             self._ends[frame.compile.id] = ns
@@ -335,4 +353,4 @@ def _outermost(stack: list[tuple[str, int, str]]) -> str:
 
 
 def _locate(frame: Frame, match: re.Match[str]) -> None:
-    frame.file, frame.line, frame.name = match["file"], int(match["line"]), match["name"]
+    frame.file, frame.line, frame.name = match["file"], int(match["line"] or 0), match["name"]

@@ -15,6 +15,7 @@ import pytest
 import coldstep
 from coldstep.logs import convert
 from coldstep.model import Trace
+from coldstep_viewers.report.headline import headline
 from coldstep_viewers.report.terminal import render
 
 SPECIMENS = Path(__file__).parents[2] / "log_specimens"
@@ -240,7 +241,7 @@ def test_a_part_of_the_warning_at_the_limit_is_a_refused_compile(words: str, fun
     assert [row.kind for row in trace.findings if row.kind == "cache_limit"] == ["cache_limit"]
 
 
-def test_of_pytorch_2_0_it_is_said_that_it_is_not_read(tmp_path: Path) -> None:
+def test_the_warning_of_pytorch_2_0_at_the_limit_is_read(tmp_path: Path) -> None:
     text = """\
 [2023-04-14 10:41:12,330] torch._dynamo.convert_frame: [WARNING] torch._dynamo hit config.cache_size_limit (64)
    function: 'forward' (/repo/net.py:37)
@@ -248,8 +249,11 @@ def test_of_pytorch_2_0_it_is_said_that_it_is_not_read(tmp_path: Path) -> None:
 to diagnose recompilation issues, see https://pytorch.org/docs/master/dynamo/troubleshooting.html.
 """
     trace = traced(text, tmp_path)
-    assert [(row.outcome, row.variant.limit) for row in trace.compiles] == [("limit", 64)]
-    assert any("a log of PyTorch 2.0 is not read" in text for text in trace.collectors[0].missing)
+    assert [(row.function, row.outcome, row.variant.limit) for row in trace.compiles] == [("forward", "limit", 64)]
+    [limit] = (row for row in trace.findings if row.kind == "cache_limit")
+    assert "tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991" in limit.evidence
+    lost = traced(text.partition("\n")[0] + "\n", tmp_path)
+    assert any("the next line of the log is lost" in words for words in lost.collectors[0].missing)
 
 
 def test_another_object_is_told_by_its_place(tmp_path: Path) -> None:
@@ -361,6 +365,64 @@ def test_tensorflows_warning_tells_the_function_and_how_often(why: str, tmp_path
     assert "without a word" not in trace.recompiles[-1].advice
     assert any("coldstep run" in text for text in trace.collectors[0].missing)
     assert check(tmp_path).returncode != 0
+
+
+BROKEN_OFF = """\
+W1112 05:36:47.251000 61915 site-packages/torch/_dynamo/convert_frame.py:1016] [2/128] torch._dynamo hit config.recompile_limit (128)
+
+W1112 05:36:47.251000 61915 site-packages/torch/_dynamo/convert_frame.py:1016] [2/128]    
+function: 'forward' (/repo/linear.py:140)
+
+W1112 05:36:47.251000 61915 site-packages/torch/_dynamo/convert_frame.py:1016] [2/128]    
+last reason: 2/127: tensor 'self._parameters['bias']' size mismatch at index 0. expected 5120, actual 13824. Guard failed
+W1112 05:36:47.251000 61915 site-packages/torch/_dynamo/convert_frame.py:1016] [2/128] 
+To log all recompilation reasons, use TORCH_LOGS="recompiles".
+"""  # noqa: E501
+HEAD_LOST = """\
+ function: 'forward' (/repo/linear.py:131)
+[rank6]:W1101 02:43:39.336000 143 site-packages/torch/_dynamo/convert_frame.py:896] [1/64]    last reason: 1/0: tensor 'L['images']' size mismatch at index 2. expected 1696, actual 1248
+"""  # noqa: E501
+
+
+def test_lines_that_are_broken_off_behind_their_stamp_are_of_the_same_limit(tmp_path: Path) -> None:
+    [refused] = traced(BROKEN_OFF, tmp_path).compiles
+    assert (refused.function, refused.outcome, refused.location) == (
+        "forward",
+        "limit",
+        coldstep.model.Location("/repo/linear.py", 140, "forward"),
+    )
+
+
+def test_a_limits_function_whose_warning_is_lost_is_no_compile_of_its_own(tmp_path: Path) -> None:
+    [refused] = traced(HEAD_LOST, tmp_path).compiles
+    assert refused.outcome == "limit"
+
+
+def test_a_recompile_without_a_line_number_is_one(tmp_path: Path) -> None:
+    text = """[2023-04-13 21:42:57,808] torch._dynamo.convert_frame.__recompiles: [DEBUG] ('Recompiling function step in /repo/train.py', "triggered by the following guard failure: L['t'] == 0")\n"""  # noqa: E501
+    [again] = traced(text, tmp_path).recompiles
+    assert (again.cause, again.argument) == ("python_scalar", "t")
+
+
+def test_jax_0_3_logs_its_compiles_without_a_mapping(tmp_path: Path) -> None:
+    text = """\
+WARNING:absl:Finished tracing + transforming f for jit in 2.244359254837036 sec
+WARNING:absl:Compiling f (140417529333056) for args (ShapedArray(float32[], weak_type=True),).
+WARNING:absl:Finished XLA compilation of f in 1.267568826675415 sec
+"""
+    [compiled] = traced(text, tmp_path).compiles
+    assert (compiled.function, compiled.outcome) == ("f", "compiled")
+    assert [leaf.type for leaf in compiled.inputs or ()] == ["f32[] weak"]
+
+
+def test_an_alarm_of_xlas_alone_does_not_say_that_the_program_was_killed(tmp_path: Path) -> None:
+    text = "[Compiling module jit_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS=\n"
+    trace = traced(text, tmp_path)
+    shown = render(trace)
+    assert "killed" not in shown
+    assert "last heartbeat" not in shown
+    assert headline(trace).endswith("; the log breaks off")
+    assert "still compiling: step" in shown
 
 
 def test_xlas_alarm_tells_the_function_and_its_seconds(tmp_path: Path) -> None:

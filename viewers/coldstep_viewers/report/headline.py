@@ -13,6 +13,7 @@ from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.rows.intervals import kinds, unit
 from coldstep.rows.processes import name as process
 from coldstep_viewers.report.after_ready import clause
+from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.safe_text import plain, short
 
 _MOST_KINDS = 4
@@ -49,7 +50,7 @@ def clauses(trace: Trace) -> list[str]:
     whole += _partly(trace)
     text = " ".join([*parts, *whole])
     whole += [why for why in (unseen_route(trace), untraced_words(untraced(trace))) if why and why not in text]
-    if trace.run.ended == "running":
+    if trace.run.ended == "running" or (from_log(trace) and trace.run.ended == "killed"):
         whole.append(ending(trace))
     elif trace.run.ended != "ok":
         whole.append(f"ended: {ending(trace)}")
@@ -75,6 +76,8 @@ def ending(trace: Trace) -> str:
     run = trace.run
     if run.ended == "running":
         return f"still running, {duration(run.wall_ns)} so far"
+    if from_log(trace) and run.ended == "killed":
+        return "the log breaks off"
     words = {
         "killed": "killed",
         "interrupted": "interrupted (Ctrl-C)",

@@ -90,7 +90,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
     yield "inside", "Inside XLA and on the device, while it was recorded", _inside(trace, every)
     yield "memory", "Memory", map(paragraph, memory_and_ranks.memory(trace, every))
     yield "findings", "What else was found", others(trace, every, above)
-    ended = "Under way" if trace.run.ended == "running" else "What ended the run"
+    ended = "Under way" if trace.run.ended == "running" else "The end" if from_log(trace) else "What ended the run"
     yield "ended", ended, (paragraph(text, "error") for text in how_it_ended(trace))
     yield "unobserved", "Not observed", _unobserved(trace)
 

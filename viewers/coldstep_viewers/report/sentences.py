@@ -13,7 +13,7 @@ from coldstep.rows.intervals import Alike, Steps, kinds
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
 from coldstep_viewers.report.headline import ending
-from coldstep_viewers.report.ledger import total
+from coldstep_viewers.report.ledger import from_log, total
 from coldstep_viewers.safe_text import short
 
 _WAIT_FACTOR = 20  # a step that takes more than this many times its wait has waited for nothing
@@ -229,7 +229,8 @@ def how_it_ended(trace: Trace) -> Iterator[str]:
         if row.outcome == "in_progress":
             where = f" ({row.location.file}:{row.location.line})" if row.location else ""
             # the file tells how long only to within a heartbeat
-            yield f"still compiling: {row.function}{where}, {duration(row.wall_ns)} at the last heartbeat"
+            took = "" if from_log(trace) else f", {duration(row.wall_ns)} at the last heartbeat"
+            yield f"still compiling: {row.function}{where}{took}"
 
 
 def unobserved(trace: Trace) -> Iterator[str]:
@@ -249,7 +250,9 @@ def unobserved(trace: Trace) -> Iterator[str]:
         yield f"{count(dropped.ledger, 'event')} of the ledger lost to a write error: the figures are incomplete"
     if dropped.bulk:
         yield f"{count(dropped.bulk, 'sample')} dropped, the oldest first: recording them had a bound"
-    if trace.run.ended == "killed":
+    if trace.run.ended == "killed" and from_log(trace):
+        yield "what came after the log's last line: the log was cut, or the program ended there"
+    elif trace.run.ended == "killed":
         yield "what came after the last write: the process was killed, or could not write any more, or the file was cut"
     if trace.run.ended == "terminated":
         yield f"what came after the last write before {trace.run.error}"
