@@ -1,4 +1,4 @@
-"""Holds what the first answer says that a change saves against the run with that change made: `make saved`.
+"""Holds what the first answer says that a change saves against the run with that change made.
 
 The programs are those of `tests/remedies`, each run three times as it is and three times as its first remedy says.
 """
@@ -56,7 +56,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             before = [run(program, folder / f"before{n}", {}) for n in range(_ROUNDS)]
-            [answer] = before[0].answers
+            answer = before[0].answers[0]
             finding = next(row for row in before[0].findings if row.id == answer.finding)
             remedy: Remedy = next(row for row in finding.remedies if row.code or row.environment)
             changed = folder / "changed" / program.name
