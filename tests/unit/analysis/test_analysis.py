@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sample_trace import sample
@@ -154,6 +156,36 @@ def test_an_eager_operation_that_compiles_in_step_after_step_keeps_them_from_set
     assert "Python numbers" in found.advice
     [check] = judge([trace], parse({"settle_by": 2})).checks
     assert (check.verdict, [row.refs for row in check.findings]) == ("over", [found.refs])
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_a_scan_that_is_given_a_new_function_each_time_is_told_by_its_line(steps: bool, tmp_path: Path) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    def once(carry: Any, x: Any) -> Any:
+        return (carry[0] + carry[1] * x, carry[1]), carry[0]
+
+    def call(n: int) -> None:
+        jax.lax.scan(lambda carry, x: (carry + n * x, carry), jnp.float32(0), xs)
+        jax.lax.scan(once, (jnp.float32(0), jnp.float32(n)), xs)
+
+    xs = jnp.arange(37.0)
+    with coldstep.trace(tmp_path / "t.pftrace", collectors=["jax", "dynamo", "tensorflow"]) as session:
+        for n in range(6):
+            with coldstep.step("train") if steps else nullcontext():
+                call(n)
+    trace = coldstep.load(session.path)
+    line = call.__code__.co_firstlineno + 1
+    [anew] = (row for row in trace.findings if row.kind == "eager_compiles" and "new function" in row.text)
+    assert anew.text == "scan compiled 6 times, for a new function each time" + (
+        ", in 5 steps or right behind them" if steps else ""
+    )
+    assert anew.location is not None
+    assert anew.location.line == line
+    assert "once, outside of the loop" in anew.advice
+    [first, *_] = trace.answers
+    assert (first.finding, first.location) == (anew.id, anew.location)
 
 
 def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: Path) -> None:

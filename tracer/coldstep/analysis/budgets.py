@@ -505,7 +505,11 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
             for step in steps[by:settled]:
                 late += [culprits.of(compiles[c]) for c in step.compiles if counts(compiles[c])]
             indices = {step.index for step in steps[by:settled]}
-            late += [eager_programs.told(trace, group) for group in eager if not indices.isdisjoint(group.steps)]
+            late += [
+                eager_programs.told(trace, group)
+                for group in eager
+                if group.in_steps and not indices.isdisjoint(group.steps)
+            ]
             late += [
                 cuda_graphs.of_story(story, steps[by:settled], "cuda_graph", "warning")
                 for story in recorded

@@ -250,12 +250,22 @@ def _eager(trace: Trace) -> list[Finding]:
                 interval=first.index,
                 step=first.step,
                 cost_ns=cost_ns,
-                location=next((row.caller for row in programs if row.caller), None),
+                location=_dearest(programs),
                 advice=advice,
                 refs=[row.id for row in programs],
             )
         )
     return rows
+
+
+def _dearest(programs: list[Compile]) -> Location | None:
+    """The line under which most of their time was spent."""
+    spent: dict[tuple[str, int], int] = defaultdict(int)
+    for row in programs:
+        if row.caller is not None:
+            spent[row.caller.file, row.caller.line] += row.wall_ns
+    places = (row.caller for row in programs if row.caller is not None)
+    return max(places, key=lambda place: spent[place.file, place.line], default=None)
 
 
 def _dispatch(trace: Trace) -> list[Finding]:

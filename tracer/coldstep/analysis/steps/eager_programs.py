@@ -15,16 +15,23 @@ from coldstep.analysis.make_finding import finding
 from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, alone
 
-_AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled
-ADVICE = (
+_AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled; or compiles for a new function
+_TAKE_FUNCTIONS = ("scan", "while", "cond", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve")
+"""Operations of JAX's that are given functions."""
+_ADVICE = (
     "Move this operation into the jitted function, or keep its shapes and its Python numbers (an exponent, an axis, a "
     "size) the same: for each new one it compiles another program."
+)
+_DEFINED_ONCE = (
+    "Define the function that it is given once, outside of the loop, and pass the values that change as arguments (of "
+    "scan and while_loop: in the carry); or put the call into one jitted function: a function that is made anew is "
+    "compiled again, whatever it holds."
 )
 
 
 @slotted
 class Repeated:
-    """An eager operation that compiled in several steps, or between them."""
+    """An eager operation that compiled in several steps, or between them; or for new functions that it was given."""
 
     programs: list[Compile]
     """The programs."""
@@ -37,9 +44,31 @@ class Repeated:
         return self.programs[0].caller
 
     @property
+    def in_steps(self) -> bool:
+        """Whether it compiles in step after step."""
+        return len(set(self.steps)) >= _AGAIN_AND_AGAIN
+
+    @property
+    def is_given_functions(self) -> bool:
+        """Whether nothing but the functions that it was given can have differed, again and again."""
+        types = {tuple(leaf.type for leaf in row.inputs or ()) for row in self.programs}
+        return self.programs[0].function in _TAKE_FUNCTIONS and len(types) == 1 < _AGAIN_AND_AGAIN <= len(self.programs)
+
+    @property
     def text(self) -> str:
         """What it does, in half a sentence."""
-        return f"the eager operation {self.programs[0].function} compiled {times(len(self.programs))}"
+        compiled = f"{self.programs[0].function} compiled {times(len(self.programs))}"
+        anew = (
+            f"{compiled}, for a new function each time"
+            if self.is_given_functions
+            else f"the eager operation {compiled}"
+        )
+        return f"{anew}, in {len(set(self.steps))} steps or right behind them" if self.in_steps else anew
+
+    @property
+    def advice(self) -> str:
+        """What to change."""
+        return _DEFINED_ONCE if self.is_given_functions else _ADVICE
 
 
 def is_small_program(row: Compile) -> bool:
@@ -53,12 +82,12 @@ def repeated(trace: Trace) -> list[Repeated]:
     groups: dict[tuple[int, str, tuple[str, int] | None], Repeated] = defaultdict(lambda: Repeated([], []))
     for row in trace.compiles:
         at = counts_for.get(row.segments[0].interval)
-        if at is not None and is_small_program(row):
+        if is_small_program(row) and (at is not None or row.function in _TAKE_FUNCTIONS):
             place = (row.caller.file, row.caller.line) if row.caller is not None else None
             group = groups[row.process, row.function, place]
             group.programs.append(row)
-            group.steps.append(at)
-    return [group for group in groups.values() if len(set(group.steps)) >= _AGAIN_AND_AGAIN]
+            group.steps += [at] if at is not None else []
+    return [group for group in groups.values() if group.in_steps or group.is_given_functions]
 
 
 def _steps(trace: Trace) -> dict[int, int]:
@@ -75,7 +104,7 @@ def _steps(trace: Trace) -> dict[int, int]:
 
 def unsettled(groups: Collection[Repeated]) -> set[int]:
     """The intervals (by index) of the steps for which these count."""
-    return {at for group in groups for at in group.steps}
+    return {at for group in groups if group.in_steps for at in group.steps}
 
 
 def causes(groups: Collection[Repeated], steps: Steps) -> Iterator[SettlingCause]:
@@ -83,23 +112,22 @@ def causes(groups: Collection[Repeated], steps: Steps) -> Iterator[SettlingCause
     ordinals = {row.index: row.step for row in steps.alone()}
     for group in groups:
         own = sorted({at for at in group.steps if at in ordinals})
-        if own:
-            text = f"{group.text}, in {len(own)} steps or right behind them"
-            yield SettlingCause(ordinals[own[0]], group.programs[0].id, None, text, [], ADVICE)
+        if own and group.in_steps:
+            yield SettlingCause(ordinals[own[0]], group.programs[0].id, None, group.text, [], group.advice)
 
 
 def told(trace: Trace, group: Repeated) -> Finding:
     """One of these as a finding."""
-    first = trace.intervals[group.steps[0]]
+    first = trace.intervals[group.steps[0] if group.steps else group.programs[0].segments[0].interval]
     return finding(
         "eager_compiles",
         "warning",
-        f"{group.text}, in {len(set(group.steps))} steps or right behind them",
+        group.text,
         process=first.process,
         interval=first.index,
         step=first.step,
         cost_ns=sum(row.wall_ns for row in group.programs),
         location=group.place,
-        advice=ADVICE,
+        advice=group.advice,
         refs=[row.id for row in group.programs],
     )
