@@ -99,7 +99,8 @@ class Sink(Protocol):
     """Whether calls that may be the program's steps are to be seen: it may mark none, and has marked none so far."""
 
     whole_process: bool
-    """Whether the process was begun for the trace: nothing has been compiled before it."""
+    """Whether nothing has been compiled before the trace, nor will be after it: the process was begun for it, or is
+    watched from a framework's import on."""
 
     def add_candidate(self, candidate: Candidate) -> bool:
         """Have the calls that are noted in `candidate` written from now on; False where there are too many already."""

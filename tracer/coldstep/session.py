@@ -196,7 +196,7 @@ class Session:
         """When the frameworks' own profilers run; None where that is never."""
         self.infers = options.infer
         """See `coldstep.collector.Sink`."""
-        self.whole_process = options.whole_process
+        self.whole_process = options.whole_process or options.part
         """See `coldstep.collector.Sink`."""
         self.looks_at_waits = options.waits and os.environ.get(WAITS) != "0"
         """See `coldstep.collector.Sink`."""
