@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import coldstep
@@ -38,6 +39,13 @@ class Kind:
     environment: dict[str, str] = field(default_factory=dict)
     by_variable: bool = False
     """Traced by COLDSTEP alone, and not by `coldstep run`."""
+    needs: str = ""
+    """A package that it cannot do without, beyond those of every environment here."""
+
+    @property
+    def skipped(self) -> str:
+        """Why it cannot run here; empty where it can."""
+        return f"{self.needs} is not installed" if self.needs and find_spec(self.needs) is None else ""
 
     @property
     def traced(self) -> str:
@@ -59,6 +67,9 @@ class Ran:
     failures: list[str] = field(default_factory=list)
 
 
+RAY = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+"""So that it writes nothing into the home folder, and asks nobody."""
+_ACTORS = {"Model": ["shape", "shape"]}
 KINDS = (
     Kind("a spawned engine", "python engine.py", {"EngineCore": ["shape"]}, "engine.pftrace"),
     Kind("a worker that is killed", "python ends.py killed", {}, "ends.pftrace"),
@@ -93,6 +104,11 @@ KINDS = (
         "a DataLoader's worker, forked", "python loader.py fork", {"ForkProcess": ["shape", "shape"]}, "loader.pftrace"
     ),
     Kind("a DataLoader's worker, spawned", "python loader.py spawn", {"SpawnProcess": ["shape"]}, "loader.pftrace"),
+    Kind("Ray, two actors and a task", "python actors.py", _ACTORS, "actors.pftrace", RAY, needs="ray"),
+    Kind(
+        "the same, by a variable alone", "python actors.py", _ACTORS, "run.pftrace", RAY, by_variable=True, needs="ray"
+    ),
+    Kind("the same, on a cluster that runs", "python actors.py attach", _ACTORS, "actors.pftrace", RAY, needs="ray"),
 )
 
 

@@ -67,6 +67,7 @@ def test_the_folder_opens_the_door_where_the_line_does_not(tmp_path: Path) -> No
     [
         ["from multiprocessing.resource_tracker import main"],
         ["pass", "torch/_inductor/compile_worker/__main__.py"],
+        ["pass", "site-packages/ray/_private/log_monitor.py"],
     ],
 )
 def test_helpers_that_run_no_code_of_the_programs_stay_as_they_are(tmp_path: Path, words: list[str]) -> None:

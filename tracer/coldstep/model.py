@@ -132,7 +132,7 @@ class Process:
     started_by: Location | None = None
     """The line that started it; None where nobody saw that."""
     how: str | None = None
-    """root | spawn | fork | forkserver | subprocess | exec; None outside of a job."""
+    """root | spawn | fork | forkserver | subprocess | exec | ray; None outside of a job."""
 
 
 @slotted

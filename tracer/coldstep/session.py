@@ -625,6 +625,7 @@ class Session:
         job = self.options.job
         assert job is not None
         self._row.rank = self._rank(self._collectors)  # the program may have made it one meanwhile
+        job.call(self._row)
         try:
             self.path, fd = open_file(job, self._row.process_name or "python", self._row.rank, is_silent=is_silent)
         except OSError as error:
@@ -871,8 +872,9 @@ class Session:
         self._compiling[thread] = self._compiling.get(thread, 0) - 1
         if not self._anything_compiles():
             self._garbage.remove()
-            if self._live is not None and self._alive:
-                self._drain.wake()  # the line must go before the program writes
+            # the line must go before the program writes; and Ray ends a worker as soon as its driver has the result
+            if self._alive and (self._live is not None or self._row.how == "ray"):
+                self._drain.wake()
 
     def note(self, text: str) -> None:
         if text not in self._said:

@@ -15,6 +15,11 @@ FILE, JOB, CHILDREN, WAITS = "COLDSTEP", "COLDSTEP_JOB", "COLDSTEP_CHILDREN", "C
 processes below are not followed; 0 where nobody is to look at what a process waits for."""
 MOST_ANCESTORS = 64
 """Processes above one that are looked at."""
+RAYS_HELPERS = (
+    "/ray/_private/log_monitor.py", "/ray/autoscaler/_private/monitor.py", "/ray/dashboard/dashboard.py",
+    "/ray/dashboard/agent.py", "/ray/_private/runtime_env/agent/main.py",
+)  # fmt: skip
+"""In the command of a Python of Ray's own: it runs no code of the program's."""
 inherited_rank = ""
 """The RANK that the process above this one had: one that a launcher started as a rank has another."""
 

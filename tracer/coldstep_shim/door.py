@@ -9,7 +9,7 @@ import os
 import sys
 
 import coldstep_shim
-from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, found_after, parent_of
+from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, RAYS_HELPERS, found_after, parent_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ _HELPERS = (
     "backend.resource_tracker",
     "_inductor/compile_worker",
     "__autotune_main__",
+    *RAYS_HELPERS,
 )
-"""In the command of a Python that runs no code of the program's: multiprocessing's, joblib's and Inductor's own."""
+"""In the command of a Python that runs no code of the program's: multiprocessing's, joblib's, Inductor's, Ray's own."""
 _FORKSERVER = "multiprocessing.forkserver"
 
 
@@ -99,7 +100,8 @@ def _words(pid: int, what: str) -> list[bytes]:
 
 
 def _job() -> str:
-    """The job of a process that nobody told of one: that of the topmost process above it with the same variable."""
+    """The job of a process that nobody told of one: that of the topmost process above it with the same variable; of a
+    worker of Ray's that has the variable from its driver alone, Ray's own job, one on all machines."""
     pid, (above, born) = os.getpid(), parent_of(os.getpid())
     for _ in range(MOST_ANCESTORS):
         try:
@@ -108,6 +110,9 @@ def _job() -> str:
             pid, (above, born) = above, parent_of(above)
         except OSError:  # another user's, or gone
             break
+    session = next((word for word in sys.orig_argv if word.startswith("--session-name=")), "")
+    if pid == os.getpid() and session and (rays := os.environ.get("RAY_JOB_ID")):
+        return f"{''.join(filter(str.isdigit, session))}{rays}:0:"
     return f"{pid:08x}{born:012x}:{pid}:"
 
 

@@ -21,6 +21,7 @@ from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.places import Places
 from coldstep_collectors.process import memory
 from coldstep_collectors.support import SUPPORT
+from coldstep_shim import RAYS_HELPERS
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,9 +39,9 @@ _POOL = "compile_worker"  # in the command of the pool in which Inductor has Tri
 _FORKSERVER = "multiprocessing.forkserver"
 _HELPERS = (
     "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", _FORKSERVER, "backend.resource_tracker",
-    _POOL, "__autotune_main__",
+    _POOL, "__autotune_main__", *RAYS_HELPERS, "ray::DashboardAgent", "ray::RuntimeEnvAgent",
 )  # fmt: skip
-"""In the command of a Python that runs no code of the program's: multiprocessing's, joblib's and Inductor's own."""
+"""In the command of a Python that runs no code of the program's: multiprocessing's, joblib's, Inductor's, Ray's own."""
 _TRACKERS = ("resource_tracker", "semaphore_tracker")
 _LOADER = "torch.utils.data."  # the module of what a DataLoader's worker runs
 _LEAST_LIFE_NS = 100_000_000  # a new Python that ends sooner had no time to import a framework
@@ -382,7 +383,7 @@ def _told(words: Sequence[str]) -> str | None:
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    return bool(words) and os.path.basename(words[0]).startswith("python")
+    return bool(words) and os.path.basename(words[0]).startswith(("python", "ray::"))
 
 
 def _is_helper(words: Sequence[str]) -> bool:

@@ -14,7 +14,9 @@ from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, parent_of
 _MOST_NAME_CHARS = 40
 _SPAWNED = ("multiprocessing.spawn", "popen_loky_posix")
 _FORKSERVER = "multiprocessing.forkserver"
+_RAY = "ray::"  # what the titles of Ray's processes begin with
 _ID_BYTES = 10
+_IDLE = "IDLE"  # Ray's title between two tasks
 _NAMELESS = "python"
 """What a process is called that runs no script and no module, but `python -c`."""
 
@@ -52,9 +54,17 @@ class Job:
 
     def introduce(self, row: RunRow, *, is_fork: bool) -> None:
         """Say in a trace's row which process of the job it is of."""
-        row.job, row.file, row.process_name = self.id, os.path.basename(self.file), process_name(self.name)
+        row.job, row.file = self.id, os.path.basename(self.file)
         row.ancestors = [] if self.is_root else ancestors(os.getppid(), self.root)
         row.how = "fork" if is_fork else "root" if self.is_root else way()
+        self.call(row)
+
+    def call(self, row: RunRow) -> None:
+        """Say in that row what the process is called by now: a worker of Ray's has a task when it compiles, not when it
+        imports a framework."""
+        row.process_name = process_name(row.process_name or self.name)
+        if row.how == "ray":
+            row.command = [f"{_RAY}{rays_title()}"]  # as the system shows it, and not Ray's twenty words for it
 
     def in_child(self) -> None:
         """In a fork's child, which is no rank of its own."""
@@ -106,20 +116,34 @@ def ancestors(pid: int, root: int = 1) -> list[list[int]]:
 def way() -> str:
     """How this process was started, by its command; a fork's child knows that by itself."""
     words = " ".join(sys.orig_argv)
+    if rays_title():
+        return "ray"
     if _FORKSERVER in words:
         return "forkserver"
     return "spawn" if any(each in words for each in _SPAWNED) else "subprocess"
 
 
 def process_name(otherwise: str) -> str:
-    """What the program calls this process: multiprocessing's name, pytest-xdist's, else the script or module."""
+    """What the program calls this process: multiprocessing's name, the class of Ray's actor or the task that it runs,
+    pytest-xdist's name, else the script or module."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     name = multiprocessing.current_process().name if multiprocessing is not None else "MainProcess"
     if name == "MainProcess":
-        name = otherwise or program_name(sys.orig_argv[1:])
+        running = rays_title().partition(".")[0]  # "Model.step" of an actor
+        name = running if running not in ("", _IDLE) else otherwise or program_name(sys.orig_argv[1:])
         if name == _NAMELESS:  # a worker of pytest-xdist's, and not what that starts
             name = os.environ.get("PYTEST_XDIST_WORKER") or name
     return re.sub(r"[^\w.]+", "_", name).strip("._")[:_MOST_NAME_CHARS] or _NAMELESS
+
+
+def rays_title() -> str:
+    """What Ray calls this worker of its, as the system shows it: "Model.step"; empty where it is none of Ray's."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            title = os.fsdecode(file.read()).partition("\0")[0]
+    except OSError:
+        return ""
+    return title.removeprefix(_RAY) if title.startswith(_RAY) else ""
 
 
 def program_name(words: list[str]) -> str:

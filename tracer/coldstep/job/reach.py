@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import sys
 
 import coldstep_shim
 from coldstep_shim import FILE
 
+# Linux: "7f03a000-7f03b000 r-xp 00001000 fe:00 123    /repo/.venv/lib/python3.11/site-packages/ray/_raylet.so"
+_PACKAGES = re.compile(r" (/.*)/lib/python3[^/]*/(?:site|dist)-packages/")
 _DOOR = "coldstep.pth"
 _SHIM = os.path.join("coldstep_shim", "on_path")
 NO_SITE = "-S"
@@ -20,7 +23,8 @@ LOST = {
     "sudo": "sudo --preserve-env=COLDSTEP,COLDSTEP_JOB …",
     "docker, podman": "docker run -e COLDSTEP -e COLDSTEP_JOB …",
     "mpirun of Open MPI, on other hosts": "mpirun -x COLDSTEP -x COLDSTEP_JOB …",
-    "a Ray cluster that runs already": 'ray.init(runtime_env={"env_vars": {"COLDSTEP": "run.pftrace"}})',
+    "a Ray cluster that runs already": 'ray.init(runtime_env={"env_vars": '
+    '{key: os.environ[key] for key in os.environ if key.startswith("COLDSTEP")}})',
     "vLLM's Ray executors": "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=COLDSTEP vllm serve …",
 }
 """What loses the variable on the way to a process, and the line that keeps it."""
@@ -46,8 +50,18 @@ def has_door(pid: int) -> bool:
         return False
     if not environment.get(FILE) or NO_SITE in words[1:2]:
         return False
-    started = shutil.which(words[0], path=environment.get("PATH")) or interpreter
-    return _SHIM in environment.get("PYTHONPATH", "") or opens(started, interpreter)
+    started = shutil.which(words[0], path=environment.get("PATH"))
+    loaded = () if started else _loaded_by(pid)  # it has a title in the place of its command, as Ray's workers do
+    return _SHIM in environment.get("PYTHONPATH", "") or opens(started or interpreter, interpreter, *loaded)
+
+
+def _loaded_by(pid: int) -> set[str]:
+    """The interpreters from whose packages a process has loaded libraries."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return {f"{folder}/bin/python" for folder in _PACKAGES.findall(os.fsdecode(file.read()))}
+    except OSError:
+        return set()
 
 
 def use_shim() -> None:

@@ -16,7 +16,7 @@ from coldstep_viewers.safe_text import short
 
 _MOST_LINES = 64
 _HOW = {"root": "", "subprocess": "started", "spawn": "spawned", "fork": "forked", "forkserver": "by the forkserver",
-        "exec": "the same process, after an exec"}  # fmt: skip
+        "exec": "the same process, after an exec", "ray": "by Ray"}  # fmt: skip
 
 
 @slotted
