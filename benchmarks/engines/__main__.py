@@ -37,7 +37,9 @@ without coldstep, then coldstep's of the other. A trainer's compiles are the gra
 (`stats.unique_graphs`: a frame that Dynamo takes over without a graph is no compile), or the lines of
 `jax_log_compiles` for its training step. Held as well, in each process: that the traced run counts the same as the one
 without, that no collector failed, and that the report claims no absence falsely ("nothing compiled", "no step", "never
-imported: …"). Exit 1 where anything of this does not hold.
+imported: …"). DeepSpeed's optimizer is built as it is first used: held is that of its two ranks one built it and one
+waited, that a second run loaded it in both, and that a lock that no process holds is named while the program waits.
+Exit 1 where anything of this does not hold.
 
 | trainer | launcher | date | losses equal to the last digit | exit codes | steps | compiles | headline |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -50,6 +52,9 @@ are replicas, with SDPA for attention. Its FSDP does not run on a CPU: "RuntimeE
 with Gloo". No language model of its 0.3.0 does: "sdpa is no longer supported for language models", and what it has
 instead is made for GPUs, but for FlexAttention: "NotImplementedError: FlexAttention does not support backward on CPU".
 """
+_BUILT = "extensions"
+_LOCKED_S = 120
+_STALE = "no process on this host holds it"
 _WELL = ("attached", "absent")
 _ABSENT = ("nothing compiled", "no step", "no call of a compiled function", "no optimizer")
 """Words of a report that are false of each of these runs."""
@@ -67,6 +72,8 @@ class Engine:
     """What it calls its compiled step, "" where each compile counts."""
     launcher: str = ""
     """What starts a command as this trainer's users do; a plain Python process without."""
+    builds: str = ""
+    """The extension that its first run builds."""
 
 
 ENGINES = (
@@ -78,6 +85,13 @@ ENGINES = (
         "torchtitan_train.py",
         ".venv-engines-torch",
         launcher="torchrun --nproc-per-node 2 --no-python",
+    ),
+    Engine(
+        "DeepSpeed",
+        "deepspeed_adam.py",
+        ".venv-engines-torch",
+        launcher="torchrun --nproc-per-node 2 --no-python",
+        builds="cpu_adam",
     ),
     Engine("KerasHub", "kerashub_fit.py", ".venv-engines-jax", function="train_step"),
     Engine("Tunix", "tunix_sft.py", ".venv-engines-jax", function="train_step"),
@@ -107,16 +121,21 @@ class Row:
     wrong: list[str]
 
 
-def run(engine: Engine, folder: Path, *, traced: bool) -> Counts:
-    """Run its program to the end; where that fails, show the end of its output."""
+def command_of(engine: Engine, folder: Path, *, traced: bool) -> tuple[list[str], dict[str, str]]:
+    """What runs its program, and in which environment."""
     program = str(HERE / engine.program)
     inner = ["coldstep", "run", "-o", "run.pftrace", program] if traced else ["python", program]
     path = f"{ROOT / engine.python / 'bin'}:{os.environ['PATH']}"
-    env = os.environ | {"PATH": path, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    env = {"PATH": path, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TORCH_EXTENSIONS_DIR": str(folder / _BUILT)}
+    return [*engine.launcher.split(), *inner], os.environ | env
+
+
+def run(engine: Engine, folder: Path, *, traced: bool) -> Counts:
+    """Run its program to the end; where that fails, show the end of its output."""
+    command, env = command_of(engine, folder, traced=traced)
     began, log = time.monotonic(), folder / f"traced-{traced}.log"
     with log.open("w") as output:
         try:
-            command = [*engine.launcher.split(), *inner]
             code = subprocess.run(
                 command, cwd=folder, env=env, stdout=output, stderr=output, check=False, timeout=_LIMIT_S
             ).returncode
@@ -145,6 +164,44 @@ def judge(engine: Engine) -> Row:
     if not 0 < len(traces) == plain.processes == traced.processes:
         wrong.append(f"processes {plain.processes} without coldstep, {traced.processes} with it, traces {len(traces)}")
     return Row(row_of(engine, plain, traced, traces[0] if traces else None), list(dict.fromkeys(wrong)))
+
+
+def judge_builds(engine: Engine) -> Row:
+    """Run it with coldstep where nothing is built yet, then where all is, then without; then behind a stale lock."""
+    with tempfile.TemporaryDirectory(prefix="coldstep-engines-") as name:
+        folder, states = Path(name), []
+        for _ in range(2):
+            traced = run(engine, folder, traced=True)
+            traces = [coldstep.load(path) for path in sorted(folder.glob("run*.pftrace"))]
+            states.append(sorted(row.state for trace in traces for row in trace.builds if row.name == engine.builds))
+        plain = run(engine, folder, traced=False)
+        names_lock = warns_of_stale_lock(engine, folder)
+    wrong = [text for trace in traces for text in differences(engine, plain, traced, trace)]
+    if states != [["built", "waited"], ["loaded", "loaded"]]:
+        wrong.append(f"the ranks' builds of {engine.builds}: {states}")
+    if not names_lock:
+        wrong.append("a lock that no process holds is not named")
+    return Row(row_of(engine, plain, traced, traces[0] if traces else None), list(dict.fromkeys(wrong)))
+
+
+def warns_of_stale_lock(engine: Engine, folder: Path) -> bool:
+    """Whether coldstep names the lock of a build that no process holds, while the program waits for it."""
+    lock = folder / _BUILT / engine.builds / "lock"
+    lock.touch()
+    command, env = command_of(engine, folder, traced=True)
+    log = folder / "locked.log"
+    with log.open("w") as output:
+        waits = subprocess.Popen(command, cwd=folder, env=env, stdout=output, stderr=output)
+    deadline = time.monotonic() + _LOCKED_S
+    try:
+        while not (named := f"lock {lock}," in log.read_text() and _STALE in log.read_text()):
+            if time.monotonic() > deadline or waits.poll() is not None:
+                break
+            time.sleep(0.5)
+    finally:
+        lock.unlink(missing_ok=True)
+        waits.wait(_LIMIT_S)
+    return named
 
 
 def steps_of(trace: coldstep.Trace) -> int:
@@ -200,7 +257,7 @@ def row_of(engine: Engine, plain: Counts, traced: Counts, trace: coldstep.Trace 
 def judged(engine: Engine) -> Row:
     """The same; an error is a row, and does not end the others."""
     try:
-        return judge(engine)
+        return judge_builds(engine) if engine.builds else judge(engine)
     except Exception as error:
         return Row(f"| {engine.name} | not judged: {type(error).__name__} |\n", [f"{type(error).__name__}: {error}"])
 

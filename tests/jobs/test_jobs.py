@@ -14,6 +14,7 @@ import pytest
 
 import coldstep
 from coldstep.model import Process, Trace
+from coldstep_viewers.report.terminal import render
 from jobs import kinds
 from jobs.kinds import BIN, PROGRAMS
 
@@ -233,6 +234,29 @@ def test_the_ranks_of_torchrun_are_one_job_and_its_agent_has_no_file(write: Writ
 
 
 # --- who is not ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.torch
+def test_steps_of_a_process_that_compiles_nothing_are_its_optimizers(write: Write, tmp_path: Path) -> None:
+    write(
+        "train.py",
+        """
+        import coldstep, torch
+
+        layer = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        for _ in range(4):
+            layer(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+        coldstep.ready()  # worth a file
+        """,
+    )
+    done = run("bash", "-c", "python train.py", cwd=tmp_path, COLDSTEP="train.pftrace")
+    assert done.returncode == 0, done.stderr
+    [path] = tmp_path.glob("train*.pftrace")
+    trace = coldstep.load(path)
+    assert [row.step for row in trace.intervals if row.kind == "step"] == [0, 1, 2, 3]
+    assert "not marked but inferred: each end of torch.optim.SGD.step() at train.py:" in render(trace)
 
 
 def test_processes_without_a_framework_have_no_file_and_print_nothing(write: Write, tmp_path: Path) -> None:
