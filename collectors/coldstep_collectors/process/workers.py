@@ -101,6 +101,12 @@ class Children:
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
 
+    def begin_anew(self) -> None:
+        """In a fork's child: below it is only what it has started itself."""
+        own = os.getpid()
+        self._since_ns, self._pythons, self._forks = now(), 0, []
+        self._known = {child.pid: child for child in list(self._known.values()) if child.parent == own}
+
     def unwatch(self) -> list[str]:
         """Let go of all that is hooked; what stays, in words."""
         return [words for undo in self._undo if (words := undo()) is not None]
