@@ -241,6 +241,7 @@ def test_a_forks_child_is_as_well_known_as_a_process_that_does_the_same_alone(wr
         assert any(row.rss_bytes for row in steps)
         assert any("forked.py" in str(row.sampled) for row in trace.intervals if row.process == 1)
     assert [row.function for row in trace.compiles if row.process == 0] == ["slow"]
+    assert "not traced" not in done.stderr + " ".join(trace.run.notes)
 
 
 def test_a_fork_of_multiprocessings_ends_as_its_function_does_and_not_before_its_threads(

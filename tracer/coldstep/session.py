@@ -562,7 +562,7 @@ class Session:
         self._buffers = Buffers()
         self.append = self.emit
         self.steps, self._compiling, self._late = Steps(), {}, {}
-        self._inferred, self._candidate_ids, self._attaching = None, itertools.count(), Attaching()
+        self._inferred, self._candidate_ids = None, itertools.count()
         self.window, self._shows, self._live = None, False, None
         self.options.judged, self.options.ready_after, self.options.stacks = False, None, False
         self._coming = []
@@ -575,7 +575,8 @@ class Session:
             self.options.job.in_child()
         for collector in self._collectors:
             if (forked := getattr(collector, "forked", None)) is not None:
-                self.guarded(collector.name, forked)()
+                with contained():
+                    forked()
 
     def speak(self) -> None:
         """From here on all is written: a part of a job has something to record. In hooks, too: it does not wait."""
@@ -605,7 +606,7 @@ class Session:
 
     def _begin_in_fork(self) -> None:
         """What of the collectors a fork does not copy."""
-        self._stopped = {*self._names}
+        self._attaching, self._stopped = Attaching(), {*self._names}  # no thread of the parent's attaches here
         self._taken.append(self._stop_collectors)
         for collector in self._collectors:
             if (begin := getattr(collector, "begin_in_fork", None)) is not None and collector.name not in self._inert:

@@ -231,6 +231,8 @@ class Children:
         begin_ns = now() - row.age_ns
         try:
             name, words = memory.whole_name(row), memory.words(row.pid)
+            # what a fork of a fork runs is in its command, and that it is of the job nowhere
+            followed = above is not None and above.followed and words == memory.words(above.pid)
         except OSError:
             return  # gone already
         compiler = _CPP.fullmatch(name) is not None or name in _GPU
@@ -246,7 +248,7 @@ class Children:
         child.forkserver = _FORKSERVER in " ".join(words) and not forked
         child.serves = child.forkserver or any(tracker in word for tracker in _TRACKERS for word in words)
         child.python = not child.helper and _is_python(words)
-        child.first_cpu_ns = row.cpu_ns
+        child.first_cpu_ns, child.followed = row.cpu_ns, followed
         self._pythons += child.python
         self._known[row.pid] = child
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():

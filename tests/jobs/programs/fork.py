@@ -16,4 +16,3 @@ else:
     for n in (3, 4, 4, 4, 4):
         print(float(step(torch.ones(n)).sum()), flush=True)
     torch_counted(before)
-    os._exit(0)

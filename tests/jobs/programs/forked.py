@@ -56,3 +56,8 @@ elif sys.argv[1] == "amid":
         count()
     else:
         train()
+        if pid := os.fork():
+            os.waitpid(pid, 0)
+        else:  # it has nothing to say
+            time.sleep(1)
+            os._exit(0)
