@@ -283,7 +283,7 @@ def test_a_fork_of_multiprocessings_ends_as_its_function_does_and_not_before_its
     trace = coldstep.load(tmp_path / "ends_so.pftrace")
     assert {name: row.ended for name, row in named(trace).items()} == {
         "ends_so": "ok",
-        "fails": "exception",
+        "fails": "exit",
         "leaves_a_thread": "ok",
     }
     fails, leaves = (named(trace)[name].index for name in ("fails", "leaves_a_thread"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -34,11 +35,11 @@ from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.recording.ending import (
     cells,
     how_it_ended,
+    is_forked_by_multiprocessing,
     peak_rss_bytes,
     place_of,
     versions,
     way_of,
-    when_process_ends,
     without_events,
 )
 from coldstep.recording.garbage import GarbageWatch
@@ -602,7 +603,8 @@ class Session:
                 raise
             self._alive = False  # no thread can begin: the program goes on without a trace
         else:
-            when_process_ends(self.finish)
+            if not is_forked_by_multiprocessing():
+                atexit.register(lambda: self.finish(getattr(sys, "last_value", None)))
 
     def _begin_in_fork(self) -> None:
         """What of the collectors a fork does not copy."""
@@ -667,10 +669,12 @@ class Session:
         return fd
 
     def _exits(self, code: Any = 0) -> None:
-        """The program leaves by `os._exit`, at once: only what is known already is written."""
+        """The program leaves by `os._exit`, at once: only what is known already is written. Forks often end so."""
         if self.in_own_process() and self.is_written:
             self._row.ended, self._row.error = how_it_ended(SystemExit(code))
             self._end_ns = now()
+            if self._is_fork:
+                self._stop_collectors()
             self._drain.stop(self._write_row, _LEAVES_WITHIN_S)
 
     def finish(self, error: BaseException | None) -> None:

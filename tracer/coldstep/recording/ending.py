@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import linecache
+import os
 import sys
-import threading
-from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -17,24 +15,16 @@ from coldstep.events import Args
 from coldstep.places import Places, location
 from coldstep.vocabulary import of_trace
 
-_LAST = -100  # of multiprocessing's finalizers: its own have -5 and above
 _CO_GENERATOR = 0x20  # inspect.CO_GENERATOR, without the import
 _NO_MEMORY = ("resource_exhausted", "defaultcpuallocator: can't allocate", "std::bad_alloc", "out of memory allocating")
 
 
-def when_process_ends(end: Callable[[BaseException | None], object]) -> None:
-    """Have `end()` called with what ends the process, if that is an error. A fork of multiprocessing's runs nothing of
-    atexit's, but finalizers; where threads of the program's go on behind these, only `os._exit` is its end."""
-
-    def finalize() -> None:
-        if not any(not each.daemon and each is not threading.main_thread() for each in threading.enumerate()):
-            end(sys.exc_info()[1])
-
+def is_forked_by_multiprocessing() -> bool:
+    """Whether this process is: it ends by `os._exit`, with its exit code and when its threads have ended. What it calls
+    before that (finalizers, from Python 3.13 on what `atexit` has) knows no code, or comes before the threads."""
     process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None:
-        sys.modules["multiprocessing.util"].Finalize(None, finalize, exitpriority=_LAST)
-    else:
-        atexit.register(lambda: end(getattr(sys, "last_value", None)))
+    above = process.parent_process() if process is not None else None
+    return above is not None and above.pid == os.getppid()
 
 
 def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:
