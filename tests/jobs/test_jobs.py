@@ -205,7 +205,92 @@ def test_a_forks_child_has_a_trace_from_its_first_compile_which_knows_what_its_p
     assert [(row.how, row.parent, row.ended) for row in trace.processes] == [("root", None, "ok"), ("fork", 0, "ok")]
     [recompile] = trace.recompiles
     assert (recompile.process, recompile.cause, recompile.argument) == (1, "shape", "x")
-    assert (recompile.before, recompile.after) == ("f32[3]", "f32[4]")
+    assert (recompile.before, recompile.after, recompile.step) == ("f32[3]", "f32[4]", 1)
+    assert [row.step for row in trace.intervals if row.process == 1 and row.kind == "step"] == [0, 1, 2, 3, 4]
+    assert [(row.name, row.settled_at_step) for row in trace.settling if row.process == 1] == [("call of <lambda>", 2)]
+
+
+def work_of(trace: Trace, process: int) -> list[object]:
+    """What one process compiled, why, and in which of its steps."""
+    return [
+        [(row.function, row.outcome) for row in trace.compiles if row.process == process],
+        [(row.cause, row.argument, row.before, row.after, row.step) for row in trace.recompiles],
+        [(row.name, row.step) for row in trace.intervals if row.process == process and row.kind == "step"],
+        [(row.name, row.verdict, row.settled_at_step) for row in trace.settling if row.process == process],
+    ]
+
+
+@pytest.mark.jax
+def test_a_forks_child_is_as_well_known_as_a_process_that_does_the_same_alone(write: Write, tmp_path: Path) -> None:
+    run("coldstep", "run", "-o", "alone.pftrace", "forked.py", "alone", cwd=tmp_path)
+    alone = coldstep.load(tmp_path / "alone.pftrace")
+    assert work_of(alone, 0)[1:] == [
+        [("shape", "x", "f32[8,4]", "f32[6,4]", 1)],
+        [("step", number) for number in range(5)],
+        [("step", "settled", 2)],
+    ]
+    for how in ("process", "amid"):
+        for path in tmp_path.glob("counted-*"):
+            path.unlink()
+        done = run("coldstep", "run", "-o", f"{how}.pftrace", "forked.py", how, cwd=tmp_path)
+        assert done.stdout == "(4,)\nended with 0\n", done.stderr
+        trace = coldstep.load(tmp_path / f"{how}.pftrace")
+        assert_all_counted(trace, tmp_path)
+        assert [(row.how, row.ended) for row in trace.processes] == [("root", "ok"), ("fork", "ok")]
+        assert work_of(trace, 1) == work_of(alone, 0)
+        steps = [row for row in trace.intervals if row.process == 1 and row.kind == "step"]
+        assert any(row.rss_bytes for row in steps)
+        assert any("forked.py" in str(row.sampled) for row in trace.intervals if row.process == 1)
+    assert [row.function for row in trace.compiles if row.process == 0] == ["slow"]
+    assert "not traced" not in done.stderr + " ".join(trace.run.notes)
+
+
+def test_a_fork_of_multiprocessings_ends_as_its_function_does_and_not_before_its_threads(
+    write: Write, tmp_path: Path
+) -> None:
+    write(
+        "ends_so.py",
+        """
+        import multiprocessing, subprocess, sys, threading, time
+        import coldstep
+
+        def nothing():
+            assert not [each for each in threading.enumerate() if each is not threading.main_thread()]
+
+        def fails():
+            with coldstep.step():
+                subprocess.run([sys.executable, "-c", "import time; time.sleep(0.5)"], check=True)
+            raise ValueError("no data")
+
+        def later():
+            time.sleep(0.1)
+            with coldstep.step():
+                pass
+
+        def leaves_a_thread():
+            with coldstep.step():
+                pass
+            threading.Thread(target=later).start()
+
+        for each in (nothing, fails, leaves_a_thread):
+            child = multiprocessing.get_context("fork").Process(target=each, name=each.__name__)
+            child.start()
+            child.join()
+            print(each.__name__, child.exitcode)
+        """,
+    )
+    done = run("coldstep", "run", "ends_so.py", cwd=tmp_path)
+    assert done.stdout == "nothing 0\nfails 1\nleaves_a_thread 0\n", done.stderr
+    trace = coldstep.load(tmp_path / "ends_so.pftrace")
+    assert {name: row.ended for name, row in named(trace).items()} == {
+        "ends_so": "ok",
+        "fails": "exit",
+        "leaves_a_thread": "ok",
+    }
+    fails, leaves = (named(trace)[name].index for name in ("fails", "leaves_a_thread"))
+    [step] = [row for row in trace.intervals if row.process == fails and row.kind == "step"]
+    assert [(row.how, row.where) for row in step.waiting] == [("wait4", "subprocess.run")]
+    assert [row.step for row in trace.intervals if row.process == leaves and row.kind == "step"] == [0, 1]
 
 
 @pytest.mark.jax

@@ -16,7 +16,7 @@ has stepped, a call of a compiled function. In the order in which they are trust
 such as the making of an optimizer, a first step may have begun."""
 
 _MOST_CALLS = 1_000_000  # of one candidate
-_MOST_WAITING = 100_000  # calls of it that are not written yet: of a fork's child none ever is
+_MOST_WAITING = 100_000  # calls of it that are not written yet: of a fork's child that compiles nothing none ever is
 _LOOKED_CALLS = 6  # the first ones, whose results are followed
 
 

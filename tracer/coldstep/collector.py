@@ -178,6 +178,9 @@ class Collector(Protocol):
     inferred.
     One whose words coldstep does not have (a stack, tracks, phases, causes, findings of its own) declares them as the
     attribute `vocabulary`, a `coldstep.vocabulary.Words`: they go into the trace, and whoever reads it has them.
+    One that must know of a fork has a method `forked()`, called in a fork's child that is of a job, at once, where it
+    only forgets what is of its parent alone; one with threads of its own has `begin_in_fork()`, called there once there
+    is something to record, on the thread that the child's trace is of. Of a child's only these are stopped.
     One that knows this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again
     after the block.
     """

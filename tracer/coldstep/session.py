@@ -32,7 +32,16 @@ from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBeg
 from coldstep.recording import import_time
 from coldstep.recording.buffer import Buffers, Drain
 from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
-from coldstep.recording.ending import cells, how_it_ended, peak_rss_bytes, place_of, versions, way_of, without_events
+from coldstep.recording.ending import (
+    cells,
+    how_it_ended,
+    is_forked_by_multiprocessing,
+    peak_rss_bytes,
+    place_of,
+    versions,
+    way_of,
+    without_events,
+)
 from coldstep.recording.garbage import GarbageWatch
 from coldstep.recording.last_word import LastWord
 from coldstep.recording.late_hooks import Attaching
@@ -446,12 +455,7 @@ class Session:
         self._viewers = {offer.name: offer for offer in installed if offer.group == _VIEWERS}
         of_collectors = [offer for offer in installed if offer.group == COLLECTORS]
         collectors, problems = discover(self.options.collectors, of_collectors)
-        if self.window is None:
-            collectors = [collector for collector in collectors if not getattr(collector, "records_devices", False)]
-        if not self.options.stacks:
-            collectors = [collector for collector in collectors if not getattr(collector, "samples_stacks", False)]
-        if not self.options.infer:
-            collectors = [collector for collector in collectors if not getattr(collector, "infers_steps", False)]
+        collectors = [*filter(self._takes_part, collectors)]
         self._words, unreadable = _declared(collectors)
         problems += [*unreadable, *filter(None, (untried(),))]
         script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
@@ -492,6 +496,14 @@ class Session:
         self.emit(End(now(), ours))
         if not self.options.part:
             self._drain.flush()
+
+    def _takes_part(self, collector: Collector) -> bool:
+        asked = {
+            "records_devices": self.window is not None,
+            "samples_stacks": self.options.stacks,
+            "infers_steps": self.options.infer,
+        }
+        return not any(getattr(collector, what, False) and not is_asked for what, is_asked in asked.items())
 
     def _new_drain(self, started: clock.Snapshot, hold_s: float = 0.0) -> Drain:
         return Drain(self._buffers, lambda: self._open(started), self._busy, self._written, self._cannot_go_on, hold_s)
@@ -551,16 +563,21 @@ class Session:
         self._buffers = Buffers()
         self.append = self.emit
         self.steps, self._compiling, self._late = Steps(), {}, {}
-        self.window, self.infers, self._shows, self._live = None, False, False, None
-        self.options.judged, self.options.ready_after = False, None
+        self._inferred, self._candidate_ids = None, itertools.count()
+        self.window, self._shows, self._live = None, False, None
+        self.options.judged, self.options.ready_after, self.options.stacks = False, None, False
         self._coming = []
         self._parents = getattr(self, "_recorder", None)
         started = clock.snapshot()
-        self._forked = started
+        self._forked, self._started_ns = started, started.monotonic_ns
         self._drain = self._new_drain(started)
         self._taken = [self._stop_drain]
         if self.options.job is not None:
             self.options.job.in_child()
+        for collector in self._collectors:
+            if (forked := getattr(collector, "forked", None)) is not None:
+                with contained():
+                    forked()
 
     def speak(self) -> None:
         """From here on all is written: a part of a job has something to record. In hooks, too: it does not wait."""
@@ -573,16 +590,30 @@ class Session:
             self._drain.wake()
             return
         try:
+            self._collectors = [*filter(self._takes_part, self._collectors)]
+            self._names = [collector.name for collector in self._collectors]
             self._introduce(self._forked, self._rank(self._collectors), 0, 0)
             for state in self._states.values():
-                self._buffers.append(replace(state, ns=self._forked.monotonic_ns))
+                if state.name in self._names:
+                    self._buffers.append(replace(state, ns=self._forked.monotonic_ns))
             self._drain.begin()
+            self._begin_in_fork()
         except Exception as error:
             if interrupts(error):
                 raise
             self._alive = False  # no thread can begin: the program goes on without a trace
         else:
-            atexit.register(lambda: self.finish(getattr(sys, "last_value", None)))
+            if not is_forked_by_multiprocessing():
+                atexit.register(lambda: self.finish(getattr(sys, "last_value", None)))
+
+    def _begin_in_fork(self) -> None:
+        """What of the collectors a fork does not copy."""
+        self._attaching, self._stopped = Attaching(), {*self._names}  # no thread of the parent's attaches here
+        self._taken.append(self._stop_collectors)
+        for collector in self._collectors:
+            if (begin := getattr(collector, "begin_in_fork", None)) is not None and collector.name not in self._inert:
+                self._stopped.remove(collector.name)
+                self.guarded(collector.name, begin)()
 
     @property
     def is_written(self) -> bool:
@@ -639,10 +670,12 @@ class Session:
         return fd
 
     def _exits(self, code: Any = 0) -> None:
-        """The program leaves by `os._exit`, at once: only what is known already is written."""
+        """The program leaves by `os._exit`, at once: only what is known already is written. Forks often end so."""
         if self.in_own_process() and self.is_written:
             self._row.ended, self._row.error = how_it_ended(SystemExit(code))
             self._end_ns = now()
+            if self._is_fork:
+                self._stop_collectors()
             self._drain.stop(self._write_row, _LEAVES_WITHIN_S)
 
     def finish(self, error: BaseException | None) -> None:
@@ -828,7 +861,7 @@ class Session:
     def idle_since(self) -> int | None:
         recorder: Recorder | None = getattr(self, "_recorder", None)
         # of a part of a job that has recorded nothing so far all phases are still to be written
-        return recorder.idle_since if recorder is not None else self._started_ns
+        return recorder.idle_since if recorder is not None and recorder is not self._parents else self._started_ns
 
     def emit(self, event: Event) -> None:
         if self._alive and self.in_own_process() and (not self._held or self._keeps(event)):
@@ -869,7 +902,7 @@ class Session:
     def compile_closed(self) -> None:
         thread = threading.get_ident()
         self._compiled += 1
-        self._compiling[thread] = self._compiling.get(thread, 0) - 1
+        self._compiling[thread] = max(0, self._compiling.get(thread, 0) - 1)  # of a fork's the begin was its parent's
         if not self._anything_compiles():
             self._garbage.remove()
             # the line must go before the program writes; and Ray ends a worker as soon as its driver has the result

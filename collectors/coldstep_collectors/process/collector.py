@@ -36,27 +36,36 @@ class Process:
     name = "process"
 
     def __init__(self) -> None:
-        self._requests: SimpleQueue[None] = SimpleQueue()
-        self._thread = OwnThread("coldstep-process", self._run)
         self._last: dict[str, float] = {}
-        self._cpu = 0, 0
-        self._limits: list[tuple[str, Callable[[], int], int]] = []
         self._devices: list[Callable[[], Iterator[tuple[str, int, int | None]]]] = []
 
     def start(self, sink: Sink) -> None:
         """Watch what starts processes, and begin to sample."""
         self._sink = sink
         self._below = Children(sink, self.name)
-        self._lines = LineSampler(sink)  # all that `stop` asks, before anything is hooked: it may be interrupted here
-        self._waits = WaitLooker(sink, self._below.cpu)
-        self._limits = list(_limits())
-        self._cpu = time.process_time_ns(), now()
+        self._prepare()  # all that `stop` asks, before anything is hooked: it may be interrupted here
         self._below.watch()
         self._lines.start()
         sink.when_imported("torch", lambda torch: self._devices.append(lambda: _cuda(torch)))
         sink.when_imported("jax", lambda jax: self._devices.append(lambda: _jax_devices(jax)))
         sink.state(self.name, "attached", None, [])
         self._thread.start()
+
+    def begin_in_fork(self) -> None:
+        """Sample this process, in which neither a thread of its parent's nor a child of it is."""
+        self._below.begin_anew()
+        self._last.clear()
+        self._prepare()
+        self._lines.start()
+        self._thread.start()
+
+    def _prepare(self) -> None:
+        self._requests: SimpleQueue[None] = SimpleQueue()
+        self._thread = OwnThread("coldstep-process", self._run)
+        self._lines = LineSampler(self._sink)
+        self._waits = WaitLooker(self._sink, self._below.cpu)
+        self._limits: list[tuple[str, Callable[[], int], int]] = list(_limits())
+        self._cpu = time.process_time_ns(), now()
 
     def stop(self) -> list[str]:
         """Sample once more, report the children that still run, and let go of Popen."""

@@ -102,6 +102,12 @@ class Children:
         self._sink.when_imported("multiprocessing.process", self._watch_start)
         self._undo.append(after_forks(self._guarded(self._forked)))
 
+    def begin_anew(self) -> None:
+        """In a fork's child: below it is only what it has started itself."""
+        own = os.getpid()
+        self._since_ns, self._pythons, self._forks = now(), 0, []
+        self._known = {child.pid: child for child in list(self._known.values()) if child.parent == own}
+
     def unwatch(self) -> list[str]:
         """Let go of all that is hooked; what stays, in words."""
         return [words for undo in self._undo if (words := undo()) is not None]
@@ -226,6 +232,8 @@ class Children:
         begin_ns = now() - row.age_ns
         try:
             name, words = memory.whole_name(row), memory.words(row.pid)
+            # what a fork of a fork runs is in its command, and that it is of the job nowhere
+            followed = above is not None and above.followed and words == memory.words(above.pid)
         except OSError:
             return  # gone already
         compiler = _CPP.fullmatch(name) is not None or name in _GPU
@@ -241,7 +249,7 @@ class Children:
         child.forkserver = _FORKSERVER in " ".join(words) and not forked
         child.serves = child.forkserver or any(tracker in word for tracker in _TRACKERS for word in words)
         child.python = not child.helper and _is_python(words)
-        child.first_cpu_ns = row.cpu_ns
+        child.first_cpu_ns, child.followed = row.cpu_ns, followed
         self._pythons += child.python
         self._known[row.pid] = child
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():

@@ -68,6 +68,11 @@ class ToldSteps:
             self._undo += private.around_step_annotations(module, self._guarded(self._annotation), missing)
         return missing
 
+    def forked(self) -> None:
+        """See `Source`."""
+        self._loops.clear()
+        self._candidates.clear()
+
     def stop(self) -> list[str]:
         """Listen no longer; what stays, in words."""
         self._on = False

@@ -15,6 +15,9 @@ from coldstep_collectors.support import PACKAGES
 class Source(Protocol):
     """Sees calls of one framework, or hears of steps."""
 
+    def forked(self) -> None:
+        """In a fork's child: forget the candidates of its parent, and who called them."""
+
     def stop(self) -> list[str]:
         """See no more; what stays, in words."""
 
@@ -97,6 +100,11 @@ class Steps:
     def _attach(self, attaching: dict[str, Callable[[Any], list[str]]]) -> None:
         for module, attach in attaching.items():
             self._sink.when_imported(module, self._attaching(attach))
+
+    def forked(self) -> None:
+        """In a fork's child: its steps are its own."""
+        for source in self._sources:
+            source.forked()
 
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""

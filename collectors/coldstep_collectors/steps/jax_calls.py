@@ -53,6 +53,13 @@ class JaxCalls:
         self._undo.append(private.on_fast_calls(self._unless_others(), missing))
         return missing
 
+    def forked(self) -> None:
+        """See `Source`."""
+        for _, function in [*self._known.values(), *self._jitted.values()]:
+            if function is not None:
+                function.sites.clear()
+        self._results.clear()
+
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
         left = [words for undo in reversed(self._undo) if (words := undo()) is not None]

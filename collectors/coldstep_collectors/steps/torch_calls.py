@@ -134,6 +134,12 @@ class TorchCalls:
             self._undo.append(private.after_scaler_updates(scaler, self._scaler_updated, missing))
         return missing
 
+    def forked(self) -> None:
+        """See `Source`."""
+        self._made = None
+        self._begun.clear()
+        self._places.clear()
+
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
         self._on = False

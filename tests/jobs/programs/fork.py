@@ -1,4 +1,4 @@
-"""Forks when it has compiled, as prefork servers do; the child compiles anew."""
+"""Forks when it has compiled, as prefork servers do; the child calls it as before, then compiles anew."""
 
 import os
 
@@ -13,6 +13,6 @@ if pid := os.fork():
     torch_counted()
 else:
     before = torch_graphs()
-    print(float(step(torch.ones(4)).sum()), flush=True)
+    for n in (3, 4, 4, 4, 4):
+        print(float(step(torch.ones(n)).sum()), flush=True)
     torch_counted(before)
-    os._exit(0)

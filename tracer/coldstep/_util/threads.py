@@ -13,10 +13,10 @@ class OwnThread:
     """A daemon thread called `name` that does `run()`, to which no signal is delivered."""
 
     def __init__(self, name: str, run: Callable[[], object]) -> None:
-        self._do = run
+        self._name, self._do = name, run
         self._over: SimpleQueue[None] = SimpleQueue()
         self._is_over = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread: threading.Thread | None = None  # not made before it begins: a fork may need none
 
     def start(self) -> None:
         """Begin. Raises RuntimeError where no thread can.
@@ -27,6 +27,7 @@ class OwnThread:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -34,7 +35,7 @@ class OwnThread:
     @property
     def is_going_on(self) -> bool:
         """Whether it has begun, and has not ended."""
-        return self._thread.ident is not None and not self._is_over
+        return self._thread is not None and self._thread.ident is not None and not self._is_over
 
     def wait(self, within_s: float) -> None:
         """Return when it has ended, or that time is over.
@@ -44,7 +45,7 @@ class OwnThread:
         if self.is_going_on:
             with contextlib.suppress(Empty):
                 self._over.get(timeout=within_s)
-        if self._is_over:
+        if self._thread is not None and self._is_over:
             self._thread.join(within_s)
 
     def _run(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from types import CodeType
 from typing import Any
@@ -16,6 +17,14 @@ from coldstep.vocabulary import of_trace
 
 _CO_GENERATOR = 0x20  # inspect.CO_GENERATOR, without the import
 _NO_MEMORY = ("resource_exhausted", "defaultcpuallocator: can't allocate", "std::bad_alloc", "out of memory allocating")
+
+
+def is_forked_by_multiprocessing() -> bool:
+    """Whether this process is: it ends by `os._exit`, with its exit code and when its threads have ended. What it calls
+    before that (finalizers, from Python 3.13 on what `atexit` has) knows no code, or comes before the threads."""
+    process = sys.modules.get("multiprocessing.process")
+    above = process.parent_process() if process is not None else None
+    return above is not None and above.pid == os.getppid()
 
 
 def how_it_ended(error: BaseException | None) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -53,6 +54,7 @@ class Kineto:
         module = self._module
         if module._is_profiler_enabled:
             return False
+        _let_forks_end()
         device = "cuda" if self.can_see_gpus and self._gpus_run() else None
         profile = module.profile(use_kineto=True, use_device=device, experimental_config=_all_threads())
         profile._prepare_trace()  # which the first time sets what is logged
@@ -134,6 +136,26 @@ def _unlogged(library: str, name: str, quiet: int) -> Iterator[None]:
         yield
     finally:
         level.value = before
+
+
+@cache
+def _let_forks_end() -> None:
+    """From its first session on a thread of PyTorch's profiler runs, for which a fork's child waits as it ends, for
+    ever, since it has none: what is destroyed there, Python having ended, is left as it is. A child that another
+    program takes the place of never comes to that."""
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    try:
+        on_exit, leave, write_all = library.on_exit, library._exit, library.fcloseall
+    except AttributeError:
+        return  # another C library
+
+    def leave_first() -> None:
+        on_exit(leave, None)  # with the status that it is given
+        on_exit(write_all, None)  # the last one comes first
+
+    os.register_at_fork(after_in_child=lambda: atexit.register(leave_first))
 
 
 def _is_unfinished(event: Any) -> bool:
