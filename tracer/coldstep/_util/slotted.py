@@ -1,6 +1,7 @@
-"""Makes a class of fields a dataclass with slots; how it compares and prints is written once, for all such classes.
+"""Makes a class of fields a class with slots at once, and a dataclass when the first object of it is made.
 
-`dataclass` compiles both anew for each class, and there are a hundred of them, for which every traced process waits.
+`dataclass` compiles methods anew for each class, and there are a hundred of them, for which every traced process waits;
+of most of them no object is ever made.
 """
 
 from __future__ import annotations
@@ -9,17 +10,54 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
+_OF_DATACLASS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__init__")
+_NOT_COPIED = ("__dict__", "__weakref__")
 
 
 @dataclass_transform(field_specifiers=(field,))
 def slotted(cls: Class) -> Class:
     """As `dataclass(slots=True)`; a `__repr__` of the class's own stays."""
-    made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
+    made: Any = slotted_object(cls)
     made.__eq__, made.__hash__ = _equal, None
     if made.__repr__ is object.__repr__:
         made.__repr__ = _printed
     result: Class = made
     return result
+
+
+@dataclass_transform(field_specifiers=(field,), eq_default=False)
+def slotted_object(cls: Class) -> Class:
+    """As `dataclass(slots=True, eq=False, repr=False)`."""
+    body = {name: value for name, value in vars(cls).items() if name not in _NOT_COPIED}
+    names = tuple(body.get("__annotations__", ()))
+    kept = {name: value for name, value in body.items() if name not in names}
+    made: Any = type(cls)(cls.__name__, cls.__bases__, kept | {"__slots__": names})
+    made.__qualname__ = cls.__qualname__
+
+    def complete() -> None:
+        # of a class of its own, since `dataclass` changes it: two threads may come here at a time
+        whole: Any = dataclass(eq=False, repr=False)(type(cls)(cls.__name__, cls.__bases__, dict(body)))
+        for name in _OF_DATACLASS:
+            setattr(made, name, getattr(whole, name))
+
+    def begin(self: Any, *values: Any, **named: Any) -> None:
+        complete()
+        made.__init__(self, *values, **named)
+
+    made.__init__, made.__dataclass_fields__ = begin, _Fields(made, complete)
+    result: Class = made
+    return result
+
+
+class _Fields:
+    """Stands for the fields until somebody asks for them."""
+
+    def __init__(self, made: Any, complete: Any) -> None:
+        self._made, self._complete = made, complete
+
+    def __get__(self, _: object, __: type) -> Any:
+        self._complete()
+        return self._made.__dataclass_fields__
 
 
 def _equal(self: Any, other: Any) -> Any:
