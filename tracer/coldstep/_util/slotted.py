@@ -1,12 +1,13 @@
 """Makes a class of fields a class with slots at once, and a dataclass when the first object of it is made.
 
 `dataclass` compiles methods anew for each class, and there are a hundred of them, for which every traced process waits;
-of most of them no object is ever made.
+of most of them no object is ever made. What `dataclass` takes to write `__init__` is four times what Python takes to
+compile it: that is done here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
@@ -41,12 +42,39 @@ def slotted_object(cls: Class) -> Class:
             setattr(made, name, getattr(whole, name))
 
     def begin(self: Any, *values: Any, **named: Any) -> None:
-        complete()
+        if (written := _initializer(made, body, names)) is not None:
+            made.__init__ = written
+        else:
+            complete()
         made.__init__(self, *values, **named)
 
     made.__init__, made.__dataclass_fields__ = begin, _Fields(made, complete)
     result: Class = made
     return result
+
+
+def _initializer(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """Its `__init__`; None where only `dataclass` knows how that is to be: fields of a base, or by keyword alone."""
+    if any(hasattr(base, "__dataclass_fields__") for base in made.__bases__):
+        return None
+    parameters, lines, known = ["self"], ["pass"], {"MISSING": MISSING}
+    for name in names:
+        default, factory = body.get(name, MISSING), MISSING
+        if isinstance(default, Field):
+            if not default.init or default.kw_only is not MISSING:
+                return None
+            default, factory = default.default, default.default_factory
+        known[f"_default_{name}"], known[f"_make_{name}"] = default, factory
+        has_default = default is not MISSING or factory is not MISSING
+        parameters.append(f"{name}=_default_{name}" if has_default else name)
+        value = name if factory is MISSING else f"_make_{name}() if {name} is MISSING else {name}"
+        lines.append(f"self.{name} = {value}")
+    if hasattr(made, "__post_init__"):
+        lines.append("self.__post_init__()")
+    exec(f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(lines), known)
+    written: Any = known["__init__"]
+    written.__qualname__ = f"{made.__qualname__}.__init__"
+    return written
 
 
 class _Fields:
