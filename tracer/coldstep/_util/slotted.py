@@ -8,7 +8,7 @@ compile it: that is done here.
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, dataclass, field
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
 _OF_DATACLASS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__init__")
@@ -57,9 +57,10 @@ def _initializer(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Any
     """Its `__init__`; None where only `dataclass` knows how that is to be: fields of a base, or by keyword alone."""
     if any(hasattr(base, "__dataclass_fields__") for base in made.__bases__):
         return None
-    parameters, lines, known = ["self"], ["pass"], {"MISSING": MISSING}
+    parameters, lines, known = ["self"], ["pass"], {"MISSING": cast(Any, MISSING)}
     for name in names:
-        default, factory = body.get(name, MISSING), MISSING
+        default: Any = body.get(name, MISSING)
+        factory: Any = MISSING
         if isinstance(default, Field):
             if not default.init or default.kw_only is not MISSING:
                 return None
