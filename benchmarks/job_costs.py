@@ -2,8 +2,9 @@
 
 `.venv/bin/python benchmarks/job_costs.py [installed] [parts] [forks]`, all three by default. Fresh processes in turns:
 without, with, and without once more; what the last two differ by says how much of the difference is noise. Each figure
-is processor time, user and system, and a median of what the pairs differ by. The limits are of a machine whose `python
--c pass` takes 9.5 ms; here they count times what it takes more.
+is processor time in milliseconds, user and system, and a median of what the pairs differ by. The limits are of
+a machine whose `python -c pass` takes 9.5 ms: here they count times what it takes more, measured in the same turns, for
+a busy machine is slow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,21 +54,28 @@ class Cost:
     without: float
     costs: float
     null: float
+    pass_ms: float
     pairs: int
 
-    def text(self, ratio: float) -> str:
+    @property
+    def most_here_ms(self) -> float:
+        """How far it may cost on a machine of this pace."""
+        return self.most_ms * self.pass_ms / LIMITS_PASS_MS
+
+    def text(self) -> str:
         """A row of the table."""
         figures = f"{self.without:.2f}", f"{self.costs:+.2f}", f"{self.null:+.2f}"
-        limits = f"{self.most_ms:g}", f"{self.most_ms * ratio:.2f}"
+        limits = f"{self.most_ms:g}", f"{self.pass_ms:.1f}", f"{self.most_here_ms:.2f}"
         return f"| {' | '.join([self.name, *figures, *limits, str(self.pairs)])} |"
 
 
 def compared(name: str, most_ms: float, off: Sample, on: Sample, rounds: int) -> Cost:
     """In turns; all in milliseconds."""
-    rows = [(off(), on(), off()) for _ in range(rounds)]
-    costs = statistics.median(on - (first + last) / 2 for first, on, last in rows)
-    null = statistics.median(last - first for first, _, last in rows)
-    return Cost(name, most_ms, statistics.median(row[0] for row in rows), costs, null, rounds)
+    rows = [(off(), on(), off(), PASS()) for _ in range(rounds)]
+    costs = statistics.median(on - (first + last) / 2 for first, on, last, _ in rows)
+    null = statistics.median(last - first for first, _, last, _ in rows)
+    off_ms, pass_ms = (statistics.median(row[at] for row in rows) for at in (0, 3))
+    return Cost(name, most_ms, off_ms, costs, null, pass_ms, rounds)
 
 
 def started(words: list[str], cwd: Path | None = None, **env: str) -> Sample:
@@ -89,9 +97,12 @@ def started(words: list[str], cwd: Path | None = None, **env: str) -> Sample:
     return sample
 
 
-def installed(folder: Path) -> list[Cost]:
+# of this Python as it was installed: the environment's own reads many files as it starts
+PASS = started([os.path.realpath(sys.executable), "-c", "pass"])
+
+
+def installed(folder: Path) -> Iterator[Cost]:
     """`python -c pass` where the wheel's line is, and no variable."""
-    rows = []
     for version in VERSIONS:
         found = subprocess.run([ROOT / "requirements/find_python", version], capture_output=True, text=True)
         if found.returncode:
@@ -114,11 +125,10 @@ def installed(folder: Path) -> list[Cost]:
                 subprocess.run([pythons[-1], "-c", "pass"], check=True)
             off, on = (started([python, "-c", "pass"]) for python in pythons)
             name = f"`python -c pass`, {version}, installed{beside}"
-            rows.append(compared(name, 0.2 if beside else 0.25, off, on, STARTS))
-    return rows
+            yield compared(name, 0.2 if beside else 0.25, off, on, STARTS)
 
 
-def parts(folder: Path) -> list[Cost]:
+def parts(folder: Path) -> Iterator[Cost]:
     """What a process of a job pays, by what it does."""
     job = str(folder / "run.pftrace")
     pay = [
@@ -129,23 +139,20 @@ def parts(folder: Path) -> list[Cost]:
         ("compiles one function with JAX", 120.0, _JAX, IMPORTS),
         ("compiles one function with torch.compile, aot_eager", 120.0, _TORCH, IMPORTS),
     ]
-    rows = []
     for name, most_ms, text, rounds in pay:
         words = [sys.executable, "-c", text]
         # the root is another process, so that this is a part: it says nothing, and judges nothing at its end
         told = {"COLDSTEP": job, "COLDSTEP_JOB": f"{'ab' * 10}:{os.getpid()}:"}
-        rows.append(compared(name, most_ms, started(words, folder), started(words, folder, **told), rounds))
-    return rows
+        yield compared(name, most_ms, started(words, folder), started(words, folder, **told), rounds)
 
 
-def forks(folder: Path) -> list[Cost]:
+def forks(folder: Path) -> Iterator[Cost]:
     """A fork that ends at once, and the first compile of one, of a process that has compiled."""
     (folder / "forks.py").write_text(FORKS)
     plain = [sys.executable, "forks.py"]
     traced = [sys.executable, "-m", "coldstep", "run", "--device", "off", "-o", "forks.pftrace", "forks.py"]
-    rows = []
     for name, most_ms, what, number in (
-        ("a fork that ends at once", 1.0, "end", 100),
+        ("a fork that ends at once", 1.0, "end", 40),
         ("a fork that compiles", 20.0, "compile", 15),
     ):
 
@@ -158,27 +165,21 @@ def forks(folder: Path) -> list[Cost]:
 
             return median
 
-        rows.append(compared(name, most_ms, sample(plain), sample(traced), 5))
-    return rows
+        yield compared(name, most_ms, sample(plain), sample(traced), 5)
 
 
 def main() -> int:
     """Print the table. Returns 1 where something costs more than it may."""
     measures = {"installed": installed, "parts": parts, "forks": forks}
     with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / "plain"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", plain], check=True)
-        sample = started([str(plain / "bin/python"), "-c", "pass"])
-        pass_ms = statistics.median(sample() for _ in range(STARTS // 2))
-        ratio = pass_ms / LIMITS_PASS_MS
-        print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} as this begins; `python -c pass` takes")
-        print(f"{pass_ms:.1f} ms, {ratio:.2f} times what it takes where the limits are from\n")
-        print("| a process | without, ms | costs, ms | null, ms | limit, ms | here, ms | rounds |\n|" + " --- |" * 7)
+        print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} as this begins\n")
+        cells = "a process", "without", "costs", "null", "limit", "`pass`", "limit here", "rounds"
+        print(f"| {' | '.join(cells)} |\n|{' --- |' * len(cells)}")
         dear = 0
         for name in sys.argv[1:] or measures:
             for row in measures[name](Path(folder)):
-                dear += row.costs > row.most_ms * ratio
-                print(row.text(ratio), flush=True)
+                dear += row.costs > row.most_here_ms
+                print(row.text(), flush=True)
     return 1 if dear else 0
 
 
