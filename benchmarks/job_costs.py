@@ -69,9 +69,9 @@ class Cost:
         return f"| {' | '.join([self.name, *figures, *limits, str(self.pairs)])} |"
 
 
-def compared(name: str, most_ms: float, off: Sample, on: Sample, rounds: int) -> Cost:
+def compared(name: str, most_ms: float, off: Sample, on: Sample, pace: Sample, rounds: int) -> Cost:
     """In turns; all in milliseconds."""
-    rows = [(off(), on(), off(), PASS()) for _ in range(rounds)]
+    rows = [(off(), on(), off(), pace()) for _ in range(rounds)]
     costs = statistics.median(on - (first + last) / 2 for first, on, last, _ in rows)
     null = statistics.median(last - first for first, _, last, _ in rows)
     off_ms, pass_ms = (statistics.median(row[at] for row in rows) for at in (0, 3))
@@ -97,11 +97,13 @@ def started(words: list[str], cwd: Path | None = None, **env: str) -> Sample:
     return sample
 
 
-# of this Python as it was installed: the environment's own reads many files as it starts
-PASS = started([os.path.realpath(sys.executable), "-c", "pass"])
+def paced(folder: Path) -> Sample:
+    """`python -c pass` of an empty environment."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "empty"], check=True)
+    return started([str(folder / "empty/bin/python"), "-c", "pass"])
 
 
-def installed(folder: Path) -> Iterator[Cost]:
+def installed(folder: Path, pace: Sample) -> Iterator[Cost]:
     """`python -c pass` where the wheel's line is, and no variable."""
     for version in VERSIONS:
         found = subprocess.run([ROOT / "requirements/find_python", version], capture_output=True, text=True)
@@ -125,10 +127,10 @@ def installed(folder: Path) -> Iterator[Cost]:
                 subprocess.run([pythons[-1], "-c", "pass"], check=True)
             off, on = (started([python, "-c", "pass"]) for python in pythons)
             name = f"`python -c pass`, {version}, installed{beside}"
-            yield compared(name, 0.2 if beside else 0.25, off, on, STARTS)
+            yield compared(name, 0.2 if beside else 0.25, off, on, pace, STARTS)
 
 
-def parts(folder: Path) -> Iterator[Cost]:
+def parts(folder: Path, pace: Sample) -> Iterator[Cost]:
     """What a process of a job pays, by what it does."""
     job = str(folder / "run.pftrace")
     pay = [
@@ -143,10 +145,10 @@ def parts(folder: Path) -> Iterator[Cost]:
         words = [sys.executable, "-c", text]
         # the root is another process, so that this is a part: it says nothing, and judges nothing at its end
         told = {"COLDSTEP": job, "COLDSTEP_JOB": f"{'ab' * 10}:{os.getpid()}:"}
-        yield compared(name, most_ms, started(words, folder), started(words, folder, **told), rounds)
+        yield compared(name, most_ms, started(words, folder), started(words, folder, **told), pace, rounds)
 
 
-def forks(folder: Path) -> Iterator[Cost]:
+def forks(folder: Path, pace: Sample) -> Iterator[Cost]:
     """A fork that ends at once, and the first compile of one, of a process that has compiled."""
     (folder / "forks.py").write_text(FORKS)
     plain = [sys.executable, "forks.py"]
@@ -165,19 +167,21 @@ def forks(folder: Path) -> Iterator[Cost]:
 
             return median
 
-        yield compared(name, most_ms, sample(plain), sample(traced), 5)
+        yield compared(name, most_ms, sample(plain), sample(traced), pace, 5)
 
 
 def main() -> int:
     """Print the table. Returns 1 where something costs more than it may."""
     measures = {"installed": installed, "parts": parts, "forks": forks}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        pace = paced(folder)
         print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} as this begins\n")
         cells = "a process", "without", "costs", "null", "limit", "`pass`", "limit here", "rounds"
         print(f"| {' | '.join(cells)} |\n|{' --- |' * len(cells)}")
         dear = 0
         for name in sys.argv[1:] or measures:
-            for row in measures[name](Path(folder)):
+            for row in measures[name](folder, pace):
                 dear += row.costs > row.most_here_ms
                 print(row.text(), flush=True)
     return 1 if dear else 0
