@@ -20,7 +20,8 @@ from coldstep.events import (
     StepEnd,
 )
 from coldstep.pftrace.layout import FILE_SCHEMA
-from coldstep.recording.recorder import Recorder, Thread
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder
 
 _START = 1_000_000_000_000
 _MS = 1_000_000

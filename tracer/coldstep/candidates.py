@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from coldstep._util.slotted import slotted_object
 from coldstep.events import Args
 
 Kind = Literal["other_tool", "trainer", "optimizer", "call", "setup"]
@@ -20,7 +21,7 @@ _MOST_WAITING = 100_000  # calls of it that are not written yet: of a fork's chi
 _LOOKED_CALLS = 6  # the first ones, whose results are followed
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Candidate:
     """One kind of call, at one place of the program and on one thread. Whoever sees a call of it adds to `calls`."""
 

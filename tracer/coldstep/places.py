@@ -13,6 +13,7 @@ from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
+from coldstep._util.expressions import expression
 from coldstep._util.own_package import is_own
 from coldstep.events import Args
 
@@ -22,15 +23,15 @@ _OURS = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 # Python: "/repo/venv/lib/python3.12/site-packages/jax/_src/api.py"
 # Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
-_PACKAGES = re.compile(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
+_PACKAGES = expression(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
 # Windows: "C:\\repo\\train.py"
-_OF_WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
+_OF_WINDOWS = expression(r"[A-Za-z]:[\\/]")
 _GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
 # JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
-_SOURCE = re.compile(r"/(jax)/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/")
+_SOURCE = expression(r"/(jax)/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/")
 # Python: "/usr/lib/python3.12/contextlib.py"
 # PyTorch: "/src/torch/nn/modules/linear.py"
-_INSTALLED = re.compile(
+_INSTALLED = expression(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python3[.\d]*/"
     r"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"
     # built from source
@@ -41,7 +42,7 @@ _INSTALLED = re.compile(
 )
 # PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
 # TensorFlow 2.21: "/tmp/__autograph_generated_filek2x1.py"
-_MADE = re.compile(_GENERATED)
+_MADE = expression(_GENERATED)
 _MOST_FRAMES = 100  # of a library's that are looked at
 _BACKPORT = "/typing_extensions.py"  # whose wrappers are those of the standard library: around torch_xla's `mark_step`
 

@@ -11,18 +11,19 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
+from importlib import import_module
 from os import getpid
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from coldstep import clock
-from coldstep._util.command_secrets import hidden
 from coldstep._util.importhook import ImportHook
 from coldstep._util.installed import in_notebook, offers
 from coldstep._util.labels import labels
 from coldstep._util.pythons import untried
+from coldstep._util.slotted import slotted_object
 from coldstep._util.stderr import say
 from coldstep.blind_spots import left_open
 from coldstep.clock import now
@@ -30,7 +31,7 @@ from coldstep.collector import COLLECTORS, Collector, Foreseen, Hook, discover
 from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd, is_worth_a_file
 from coldstep.recording import import_time
-from coldstep.recording.buffer import Buffers, Drain
+from coldstep.recording.buffer import Buffers, Drain, Thread
 from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.recording.ending import (
     cells,
@@ -46,7 +47,6 @@ from coldstep.recording.garbage import GarbageWatch
 from coldstep.recording.last_word import LastWord
 from coldstep.recording.late_hooks import Attaching
 from coldstep.recording.output import Taken, file_to_write, open_new, own_name, project_root, rank_of
-from coldstep.recording.recorder import Late, Recorder, Retold, Thread, UnderWay
 from coldstep.run_row import Dropped, RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 from coldstep_shim import WAITS
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from coldstep.notices.coming import Coming
     from coldstep.notices.late import LateCompile
     from coldstep.notices.recompiled import Recompiled
+    from coldstep.recording.recorder import Late, Recorder, Retold, UnderWay
 
 _VIEWERS = "coldstep.viewers"  # the group of entry points
 _MAX_JUDGED_STEPS = 20_000  # of a run that is read back as it ends: about a second's work
@@ -68,11 +69,12 @@ _SAYS_NOTHING_S = 10.0  # a part of a job that has lived so long is worth a file
 _LEAVES_WITHIN_S = 1.0  # a program that leaves by `os._exit`
 _MOST_INTERRUPTIONS = 20  # of the end of a trace that the rest of it is still done after
 _MOST_LATE_SAID = 20  # compiles after ready() that stderr is told of
+_LOADED_AS_IT_OPENS = ("coldstep.recording.recorder", "coldstep.job.lost", "coldstep.job.parts")
 _active: Session | None = None
 _places: dict[int, Session] = {}  # by process, for a fork's child begins anew; `setdefault` lets one of two threads in
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Options:
     """What a trace is asked to do: the arguments of `coldstep.trace`, and what `coldstep run` asks for beyond.
 
@@ -133,7 +135,7 @@ class OpenStep(Protocol):
         """End it, its thread having ended."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Steps:
     """The state of the steps so far. The marks read and write it: a method for each would cost as much as they."""
 
@@ -530,7 +532,6 @@ class Session:
         self._row = RunRow(
             root=project_root(),
             tid=self._home.tid,
-            command=hidden(self.options.command),
             started=clock.time_of_day(started.realtime_ns),
             pid=self.pid,
             host=os.uname().nodename,
@@ -551,6 +552,9 @@ class Session:
 
     def settle(self) -> None:
         """Before a fork whose child is of the job: it must know all that was compiled here."""
+        for name in _LOADED_AS_IT_OPENS:  # by the drain, maybe now: in the child such an import would never end
+            if name in sys.modules:
+                import_module(name)
         if self.is_written and any(buffer.ledger for buffer in list(self._buffers.all)):
             self._drain.flush()
 
@@ -621,8 +625,13 @@ class Session:
         return not self._held
 
     def _open(self, started: clock.Snapshot) -> Recorder:
+        # most processes of a job have nothing to record
+        from coldstep._util.command_secrets import hidden
+        from coldstep.recording.recorder import Recorder
+
         fd = self._open_part() if self.options.part or self._is_fork else self._open_own()
         try:
+            self._row.command = hidden(self.options.command)
             self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin(), self._parents)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 self._recorder.end_open()
@@ -647,7 +656,7 @@ class Session:
 
     def _open_part(self) -> int:
         """The file of a process that is a part of a job."""
-        from coldstep.job.lost import leave_word  # most processes have nothing to say
+        from coldstep.job.lost import leave_word
         from coldstep.job.parts import open_file
 
         is_silent = not self.is_written  # it has only lived long

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
@@ -337,8 +336,7 @@ def is_option(component: str) -> bool:
     return component.startswith(_OPTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The words of one trace: ours and those of its collectors, each by its name."""
 
     stacks: dict[str, Stack]
@@ -351,7 +349,7 @@ class Vocabulary:
     """Why something is compiled again."""
     findings: dict[str, Kind]
     """The kinds of findings."""
-    advice: dict[tuple[str, str], str] = field(default_factory=dict)
+    advice: dict[tuple[str, str], str] = {}  # noqa: RUF012  # nobody adds to it
     """What collectors of others advise, by stack and cause."""
 
     def phase(self, name: str) -> str:

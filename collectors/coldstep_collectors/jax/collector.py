@@ -11,13 +11,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
 from coldstep import context as forms
 from coldstep._util.figures import duration
+from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import Sink
@@ -54,7 +54,7 @@ _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
 _JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Compile:
     """One program, known for as long as JAX keeps it: `lower()` and `compile()` may be far apart."""
 
@@ -77,7 +77,7 @@ class _Compile:
         return hash((about["identity"], inputs, tuple(about["context"].items())))
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Segment:
     """A compile's stretch within one dispatch; between two phases of the dispatch it is open with no phase in it."""
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import ClassVar
 
 from coldstep import context as forms
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import slotted, slotted_object
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
@@ -202,7 +202,7 @@ class _Traced:
     miss: _Miss | None
 
 
-@dataclass(slots=True, eq=False)
+@slotted_object
 class _Compile:
     name: str
     begin: Begin

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import get_ident
 from types import CodeType
 from typing import Any
 
+from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
 from coldstep.errors import interrupts
@@ -20,7 +21,7 @@ _MOST_BATCHES = 10_000  # of an evaluation that has not said yet what it is
 _LOOPS = 64  # objects whose loops are followed at a time
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Loop:
     """A loop under way."""
 

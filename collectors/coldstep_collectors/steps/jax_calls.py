@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 from weakref import ref
 
+from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
@@ -21,7 +22,7 @@ from coldstep_collectors.steps.call_sites import CallSites, name_of
 _HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Function:
     """A function that was given to `jit`, for as long as it lives."""
 

@@ -11,6 +11,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 from weakref import ref
 
+from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
@@ -23,7 +24,7 @@ from coldstep_collectors.torch._private import calls as private
 from coldstep_collectors.torch._private.frames import graphs
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Optimizer:
     """An optimizer, for as long as it lives."""
 
@@ -32,7 +33,7 @@ class _Optimizer:
     number: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Call:
     """A call under way: ends when it is called."""
 

@@ -10,7 +10,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from threading import get_ident
@@ -20,6 +19,7 @@ from typing import Any
 from coldstep import context as forms
 from coldstep import marks
 from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
@@ -66,7 +66,7 @@ _WEIGHTS = "Make each of the weights a keras.Variable, and assign to that: Keras
 _ONE_TYPE = "Pass {name} with one type at every call, float({name}) or int({name}); or as a tensor."
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Open:
     """A segment under way on a thread."""
 

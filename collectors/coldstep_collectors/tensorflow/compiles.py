@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import slotted, slotted_object
 from coldstep.candidates import Candidate
 from coldstep.events import Args
 from coldstep_collectors.captures import Captures
@@ -55,7 +55,7 @@ class Call:
         )
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Compile:
     """One key of one function: its trace, perhaps a second one, and the first call of the graph."""
 

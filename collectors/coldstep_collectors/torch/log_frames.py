@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.slotted import slotted_object
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
 from coldstep.places import is_installed, location, module_of, with_slashes
@@ -36,7 +37,7 @@ _SIZE = re.compile(r"(.+)\.size\(\)\[(\d+)\]")
 _FUNCTION_OF_WRAPPER = "a function handed to torch.compile"
 
 
-@dataclass(slots=True, eq=False)
+@slotted_object
 class Frame:
     """A frame's compile, as far as the log has shown it by now."""
 

@@ -17,7 +17,8 @@ from coldstep.analysis import advice
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, End, StepBegin, StepEnd
 from coldstep.pftrace.layout import FILE_SCHEMA
-from coldstep.recording.recorder import Recorder, Thread
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder
 from coldstep.vocabulary import (
     ANSI,
     CAUSES,

@@ -14,7 +14,8 @@ from coldstep.events import Args, Begin, CollectorState, End, StepBegin, StepEnd
 from coldstep.model import Trace
 from coldstep.pftrace import layout
 from coldstep.pftrace.reader import EventRow, rows
-from coldstep.recording.recorder import Recorder, Thread
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder
 
 ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1", "PJRT_DEVICE": "CPU"}
 JAX = """

@@ -16,7 +16,8 @@ import pytest
 import coldstep
 from coldstep import events
 from coldstep.clock import Snapshot
-from coldstep.recording.recorder import Recorder, Thread, UnderWay
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder, UnderWay
 from coldstep_viewers.report.live import Live, line
 
 SLOW = """

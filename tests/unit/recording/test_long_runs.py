@@ -21,7 +21,8 @@ from coldstep.model import Trace
 from coldstep.pftrace.layout import FILE_SCHEMA
 from coldstep.pftrace.reader import folded, rows
 from coldstep.pftrace.repeats import Repeats
-from coldstep.recording.recorder import Recorder, Thread
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder
 from coldstep.rows.intervals import Alike, Intervals
 from coldstep_viewers.commands.cli import main
 from coldstep_viewers.report.headline import headline

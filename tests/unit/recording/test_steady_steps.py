@@ -13,7 +13,8 @@ import coldstep
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, CollectorState, End, Event, Note, StepBegin, StepEnd
 from coldstep.pftrace.layout import FILE_SCHEMA
-from coldstep.recording.recorder import Recorder, Thread
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder
 
 HOME, OTHER = Thread(4242, "MainThread"), Thread(77, "loader")
 START = 1_000_000_000_000

@@ -8,28 +8,30 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from coldstep._util.expressions import expression
+
 HIDDEN = "hidden"
 
 # Shell: "hf-token"
-_SECRET = re.compile(
+_SECRET = expression(
     r"(?:^|[-_.])(?:token|secret|password|passwd|passphrase|pwd|pass|credentials?|key|apikey|auth|authorization|bearer|"
     r"cookie|signature|sig)$|(?:secret|password|passwd|passphrase|credential|apikey|accesstoken|authtoken)",
     re.IGNORECASE,
 )
 # Shell: "API_KEY=abc"
-_ASSIGNED = re.compile(r"([A-Za-z_][\w.-]{0,200})(['\"]?\]?\s{0,9}[=:]\s{0,9}['\"]?)((?!//)[^\s'\"&,;}]+)")
+_ASSIGNED = expression(r"([A-Za-z_][\w.-]{0,200})(['\"]?\]?\s{0,9}[=:]\s{0,9}['\"]?)((?!//)[^\s'\"&,;}]+)")
 # Shell: "https://me:word@host/x"
-_USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@]+@")
+_USER = expression(r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@]+@")
 # Shell: "Authorization: Bearer abc"
-_BEARER = re.compile(r"\b(bearer|basic)(\s+)\S+", re.IGNORECASE)
+_BEARER = expression(r"\b(bearer|basic)(\s+)\S+", re.IGNORECASE)
 # Shell: "AKIAIOSFODNN7EXAMPLE"
-_TOKEN = re.compile(
+_TOKEN = expression(
     r"(?<![A-Za-z0-9])(?:hf_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|pypi-|npm_|eyJ|AKIA|ASIA|AIza|ya29\.)"
     r"[A-Za-z0-9_.-]{12,}|"
     r"(?<![A-Za-z0-9+/_.-])(?=[A-Za-z0-9+_-]{0,200}[0-9])(?=[A-Za-z0-9+_-]{0,200}[A-Za-z])[A-Za-z0-9+]{32,}={0,2}(?![\w./-])"
 )
 # Shell: "apiKey"
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL = expression(r"(?<=[a-z])(?=[A-Z])")
 
 
 def hidden(words: Sequence[str]) -> list[str]:

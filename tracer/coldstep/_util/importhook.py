@@ -131,9 +131,12 @@ class _Loader:
     __slots__ = ("__weakref__", "_create", "_exec", "_hook", "_real", "_spec")
 
     def __init__(self, hook: ImportHook, spec: ModuleSpec, real: Any) -> None:
-        values = {"_hook": hook, "_spec": spec, "_real": real, "_create": real.create_module, "_exec": real.exec_module}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        # each a slot's own setter: `object.__setattr__` looks the name up first, two thousand times for PyTorch
+        _set_hook(self, hook)
+        _set_spec(self, spec)
+        _set_real(self, real)
+        _set_create(self, real.create_module)
+        _set_exec(self, real.exec_module)
 
     # isinstance(spec.loader, SourceFileLoader), == and pickle answer as the real loader does
     __class__: Any = property(lambda self: type(self._real))
@@ -141,12 +144,17 @@ class _Loader:
     def __getattr__(self, name: str) -> Any:
         if name == "get_code":  # runpy will run the module itself, and leave spec.loader in its __main__
             self._spec.loader = self._real
-        attribute = getattr(self._real, name)
-        if name == "exec_module" and attribute == self._exec:
-            return self._exec_module
-        if name == "create_module" and attribute == self._create:
-            return self._create_module
-        return attribute
+        return getattr(self._real, name)
+
+    @property
+    def exec_module(self) -> Any:
+        attribute = self._real.exec_module
+        return self._exec_module if attribute == self._exec else attribute
+
+    @property
+    def create_module(self) -> Any:
+        attribute = self._real.create_module
+        return self._create_module if attribute == self._create else attribute
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._real, name, value)
@@ -199,3 +207,8 @@ class _Loader:
             if listener is not None:
                 listener.end(token)
         hook.executed(spec.name, module)
+
+
+_set_hook, _set_spec, _set_real, _set_create, _set_exec = (
+    vars(_Loader)[name].__set__ for name in ("_hook", "_spec", "_real", "_create", "_exec")
+)

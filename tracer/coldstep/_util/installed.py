@@ -86,12 +86,14 @@ def _is_of_others(entry: str) -> bool:
 
 def _parsed(distribution: str) -> Iterator[Offer]:
     try:
-        with open(os.path.join(distribution, "entry_points.txt"), encoding="utf-8") as file:
-            text = file.read()
+        # of a hundred files one is of interest: to read them as text takes three times as long
+        with open(os.path.join(distribution, "entry_points.txt"), "rb", buffering=0) as file:
+            read = file.read()
+        text = read.decode() if b"[coldstep." in read else ""
     except (OSError, UnicodeDecodeError):
         return
     group = ""
-    for line in text.splitlines() if "[coldstep." in text else ():
+    for line in text.splitlines():
         row = line.strip()
         if row.startswith("["):
             group = row.strip("[]")

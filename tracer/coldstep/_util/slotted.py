@@ -1,25 +1,92 @@
-"""Makes a class of fields a dataclass with slots; how it compares and prints is written once, for all such classes.
+"""Makes a class of fields a class with slots at once, and a dataclass when the first object of it is made.
 
-`dataclass` compiles both anew for each class, and there are a hundred of them, for which every traced process waits.
+`dataclass` compiles methods anew for each class, and there are a hundred of them, for which every traced process waits;
+of most of them no object is ever made. What `dataclass` takes to write `__init__` is four times what Python takes to
+compile it: that is done here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, dataclass_transform
+from dataclasses import MISSING, Field, dataclass, field
+from typing import Any, TypeVar, cast, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
+_OF_DATACLASS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__init__")
+_NOT_COPIED = ("__dict__", "__weakref__")
 
 
 @dataclass_transform(field_specifiers=(field,))
 def slotted(cls: Class) -> Class:
     """As `dataclass(slots=True)`; a `__repr__` of the class's own stays."""
-    made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
+    made: Any = slotted_object(cls)
     made.__eq__, made.__hash__ = _equal, None
     if made.__repr__ is object.__repr__:
         made.__repr__ = _printed
     result: Class = made
     return result
+
+
+@dataclass_transform(field_specifiers=(field,), eq_default=False)
+def slotted_object(cls: Class) -> Class:
+    """As `dataclass(slots=True, eq=False, repr=False)`."""
+    body = {name: value for name, value in vars(cls).items() if name not in _NOT_COPIED}
+    names = tuple(body.get("__annotations__", ()))
+    kept = {name: value for name, value in body.items() if name not in names}
+    made: Any = type(cls)(cls.__name__, cls.__bases__, kept | {"__slots__": names})
+    made.__qualname__ = cls.__qualname__
+
+    def complete() -> None:
+        # of a class of its own, since `dataclass` changes it: two threads may come here at a time
+        whole: Any = dataclass(eq=False, repr=False)(type(cls)(cls.__name__, cls.__bases__, dict(body)))
+        for name in _OF_DATACLASS:
+            setattr(made, name, getattr(whole, name))
+
+    def begin(self: Any, *values: Any, **named: Any) -> None:
+        if (written := _initializer(made, body, names)) is not None:
+            made.__init__ = written
+        else:
+            complete()
+        made.__init__(self, *values, **named)
+
+    made.__init__, made.__dataclass_fields__ = begin, _Fields(made, complete)
+    result: Class = made
+    return result
+
+
+def _initializer(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """Its `__init__`; None where only `dataclass` knows how that is to be: fields of a base, or by keyword alone."""
+    if any(hasattr(base, "__dataclass_fields__") for base in made.__bases__):
+        return None
+    parameters, lines, known = ["self"], ["pass"], {"MISSING": cast(Any, MISSING)}
+    for name in names:
+        default: Any = body.get(name, MISSING)
+        factory: Any = MISSING
+        if isinstance(default, Field):
+            if not default.init or default.kw_only is not MISSING:
+                return None
+            default, factory = default.default, default.default_factory
+        known[f"_default_{name}"], known[f"_make_{name}"] = default, factory
+        has_default = default is not MISSING or factory is not MISSING
+        parameters.append(f"{name}=_default_{name}" if has_default else name)
+        value = name if factory is MISSING else f"_make_{name}() if {name} is MISSING else {name}"
+        lines.append(f"self.{name} = {value}")
+    if hasattr(made, "__post_init__"):
+        lines.append("self.__post_init__()")
+    exec(f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(lines), known)
+    written: Any = known["__init__"]
+    written.__qualname__ = f"{made.__qualname__}.__init__"
+    return written
+
+
+class _Fields:
+    """Stands for the fields until somebody asks for them."""
+
+    def __init__(self, made: Any, complete: Any) -> None:
+        self._made, self._complete = made, complete
+
+    def __get__(self, _: object, __: type) -> Any:
+        self._complete()
+        return self._made.__dataclass_fields__
 
 
 def _equal(self: Any, other: Any) -> Any:

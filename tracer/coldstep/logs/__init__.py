@@ -35,8 +35,9 @@ from coldstep.logs.prefix import Carried
 from coldstep.logs.torch_trace_payloads import Payload
 from coldstep.logs.twice import SECTION, Twice
 from coldstep.pftrace.layout import FROM_LOG
+from coldstep.recording.buffer import Thread
 from coldstep.recording.output import BINARY, project_root
-from coldstep.recording.recorder import Recorder, Thread
+from coldstep.recording.recorder import Recorder
 from coldstep.run_row import RunRow
 from coldstep.vocabulary import package_of
 

@@ -11,7 +11,8 @@ from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, End, Ready
 from coldstep.loading import explained, load
 from coldstep.model import Trace
-from coldstep.recording.recorder import Recorder, Retold, Thread
+from coldstep.recording.buffer import Thread
+from coldstep.recording.recorder import Recorder, Retold
 from coldstep.run_row import RunRow
 
 

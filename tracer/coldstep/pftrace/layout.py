@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from coldstep._util.expressions import expression
 from coldstep.vocabulary import OURS
@@ -67,8 +67,7 @@ _ROOT = expression(r"Pipeline \((?:rank|process|[\w.]+, process) \d+\)")
 _ABOUT = expression(r"(\w+) of thread (\d+), (.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Track:
+class Track(NamedTuple):
     """What a track shows: the kind (a key of a vocabulary's `tracks`) of events of one thread."""
 
     kind: str

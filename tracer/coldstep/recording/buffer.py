@@ -15,21 +15,32 @@ from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from coldstep._util.slotted import slotted
 from coldstep._util.stderr import say
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.errors import contained, first_line
 from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
-from coldstep.recording.recorder import Recorder, Thread
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
+    from coldstep.recording.recorder import Recorder
 
 _DRAIN_EVERY_S = 0.25
 _BURST_NS = 2_000_000
 _MAX_BULK_EVENTS = 100_000
 _BULK = (Slice, Counter)
 _PATIENCE_S = 30.0
+
+
+@slotted
+class Thread:
+    """A thread that emits events."""
+
+    tid: int
+    """The operating system's number."""
+    name: str
+    """As Python has it."""
 
 
 class Buffer:

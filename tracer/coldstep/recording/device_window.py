@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.events import DeviceWindow, Event
@@ -20,7 +20,7 @@ _ASKED_NS = 1_000_000_000  # how often recordings are asked where no step is tol
 _PATIENCE_NS = 5_000_000_000  # for which a recording, which holds all that it sees, waits for the program
 
 
-@dataclass(slots=True, eq=False)
+@slotted_object
 class _Recording:
     """What records: asked between two steps, or at `any_time`."""
 

@@ -43,6 +43,7 @@ from coldstep.events import (
 from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
+from coldstep.recording.buffer import Thread
 from coldstep.recording.device_tracks import DeviceTracks, Held, Ties
 from coldstep.recording.source_lines import Blocks, quoted_place, with_code
 from coldstep.recording.steady_steps import Patterns, plain_step
@@ -57,16 +58,6 @@ _MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
 _BEAT_NS = 2_000_000_000  # between two signs of life of a process that waits
 UNDECLARED = "that its vocabulary does not have"
 """Stands in the note on a word that a collector used and nobody declared."""
-
-
-@slotted
-class Thread:
-    """A thread that emits events."""
-
-    tid: int
-    """The operating system's number."""
-    name: str
-    """As Python has it."""
 
 
 @dataclass(slots=True)

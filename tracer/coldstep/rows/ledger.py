@@ -8,12 +8,12 @@ the thread that entered the open step, and outside steps the thread that entered
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from coldstep._util.slotted import slotted_object
 from coldstep.vocabulary import AUTOTUNE, OURS, UNATTRIBUTED, Vocabulary
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Open:
     """A phase that is open on some thread; the object itself is its identity."""
 

@@ -6,12 +6,13 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 from weakref import ref
 
+from coldstep._util.slotted import slotted_object
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CHOICES, KERNELS, Args, Begin, End
@@ -34,7 +35,7 @@ def has_compiled() -> bool | None:
     return None if times is None else bool(times)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Compile:
     """A frame's compile, for as long as PyTorch may go on with it: its backward can come much later."""
 
@@ -78,7 +79,7 @@ class Compile:
         return {(row["layer"], row["state"]) for row in self.caches}
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class Segment:
     """An open stretch of a compile on this thread."""
 
@@ -101,7 +102,7 @@ class Segments(Protocol):
         """The end of what `open` returned; `metadata` is the span's, None when its end was never announced."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@slotted_object
 class _Span:
     begin: Begin
     segment: Segment | None

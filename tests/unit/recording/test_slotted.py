@@ -1,0 +1,91 @@
+"""A class of fields is a dataclass to all who ask, whenever they ask first."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from dataclasses import field, fields, is_dataclass, replace
+
+import pytest
+
+from coldstep._util.slotted import slotted, slotted_object
+
+
+@slotted
+class Row:
+    """A row."""
+
+    name: str
+    kept: list[int] = field(default_factory=list)
+    at: int | None = None
+
+
+@slotted_object
+class Thing:
+    """One of its kind, even among equals."""
+
+    name: str
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = len(self.name)
+
+
+@slotted
+class Longer(Row):
+    """A row with more."""
+
+    more: int = 7
+
+
+def test_its_objects_are_those_of_a_dataclass_with_slots() -> None:
+    row, other = Row("a"), Row("a", at=None)
+    assert [row == other, row == Row("b"), row == "a"] == [True, False, False]
+    assert row.kept is not other.kept
+    assert repr(row) == "Row(name='a', kept=[], at=None)"
+    assert pickle.loads(pickle.dumps(row)) == row
+    with pytest.raises(AttributeError):
+        row.other = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="name"):
+        Row()  # type: ignore[call-arg]
+    assert (Thing("four").length, Thing("a") == Thing("a")) == (4, False)
+
+
+def test_one_without_an_object_so_far_has_fields() -> None:
+    @slotted
+    class Later:
+        one: int
+        two: str = "b"
+
+    assert is_dataclass(Later)
+    assert [each.name for each in fields(Later)] == ["one", "two"]
+    assert replace(Later(1), two="c") == Later(1, "c")
+
+
+def test_what_is_derived_from_one_has_its_fields_too() -> None:
+    row = Longer("a", [1], 2)
+    assert [each.name for each in fields(row)] == ["name", "kept", "at", "more"]
+    assert (row.name, row.kept, row.at, row.more) == ("a", [1], 2, 7)
+
+
+def test_many_threads_may_make_the_first_object_at_a_time() -> None:
+    for _ in range(50):
+
+        @slotted
+        class New:
+            values: list[int] = field(default_factory=list)
+
+        made: list[New] = []
+        begin = threading.Barrier(4)
+
+        def make(made: list[New] = made, begin: threading.Barrier = begin, kind: type[New] = New) -> None:
+            begin.wait()
+            made.append(kind())
+
+        threads = [threading.Thread(target=make) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [row.values for row in made] == [[]] * 4
+        assert len({id(row.values) for row in made}) == 4
