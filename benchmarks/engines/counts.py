@@ -56,4 +56,4 @@ def show(losses: list[float], steps: int, compiles: int, *distributions: str) ->
         "versions": [*(f"{name} {version(name)}" for name in distributions), f"Python {platform.python_version()}"],
         "imported": [name for name in _STACKS if name in sys.modules],
     }
-    print(MARK + json.dumps(counts), flush=True)
+    print(MARK + json.dumps(counts) + "\n", end="", flush=True)  # at once: several ranks write to one file
