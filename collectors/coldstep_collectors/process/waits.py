@@ -24,6 +24,7 @@ _EVERY_NS = 250_000_000
 _IDLE_NS = 250_000_000  # without a phase, and without a step that begins or ends
 _BETWEEN_NS = 375_000_000  # two looks: what is longer was no pause, and nobody knows what happened in it
 _ASLEEP_NS = 2_000_000_000  # unless the thread used no processor in it, and it is no longer than that
+_HELD_BACK_NS = 250_000_000  # between two looks at the clock: what is longer was no pause either
 _RAN = 0.1  # of a gap between two looks: a thread that used so much of a processor did not only wait
 _TICKS = 16  # looks at the thread's clock that are kept: a second and a half
 _TOP = 5  # frames that a wait may have between the kernel and the program
@@ -142,7 +143,11 @@ class WaitLooker:
         if ran >= _RAN * gap and gap:
             return max(before, ns - max(0, gap - ran))
         slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS
-        return first if ns - first <= _BETWEEN_NS or slept else ns - _EVERY_NS
+        if ns - first <= _BETWEEN_NS or slept:
+            return first
+        # where this thread could not run either, a call may have held the interpreter's lock: that is no wait
+        held_back = len(self._ticks) > 1 and ns - self._ticks[-2][0] > _HELD_BACK_NS
+        return ns if held_back else ns - _EVERY_NS
 
     def _begin(self, seen: Seen, since: int) -> None:
         self._waits += 1

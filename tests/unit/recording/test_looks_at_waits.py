@@ -164,6 +164,15 @@ def test_each_change_is_a_record_and_work_is_none(looked: Looked) -> None:
     ]  # fmt: skip
 
 
+def test_where_nobody_could_look_nothing_was_waited_for(looked: Looked) -> None:
+    looked.until(0.2, None)
+    looked.ns = 2 * S  # a call held the interpreter's lock: the thread that looks could not run
+    looked.until(3, RECV)
+    looked.looker.stop()
+    [(begin, _, name, _)] = looked.drawn()
+    assert (begin, name) == (2.1, "Connection.recv")
+
+
 def test_nobody_looks_while_there_is_a_phase_nor_a_quarter_of_a_second_after(looked: Looked) -> None:
     looked.sink.idle = None
     looked.until(2, RECV)
