@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +40,7 @@ settings.load_profile("busy")
 # torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
 _IS_XLA = find_spec("torch_xla") is not None
 _TESTS = Path(__file__).parent
+_BUSY = 2.0  # processes that want a processor, for each that there is
 _APART = "tests/scenarios/test_scenarios.py"  # each program is a test by itself
 collect_ignore = [
     str(path) for path in _TESTS.rglob("test_*.py") if _IS_XLA and "mark.torch_xla" not in path.read_text()
@@ -52,6 +53,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("torch_xla is in .venv-xla")
     if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is in .venv: make venv")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that needs a processor in time tells nothing where each has much more to do: it is skipped."""
+    report = yield
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if report.failed and item.get_closest_marker("timing") and load > _BUSY:
+        path, line, _ = item.location
+        why = f"Skipped: failed at a load of {load:.1f} for each processor; run it alone"
+        report.outcome, report.longrepr = "skipped", (path, line or 0, why)
+    return report
 
 
 def pytest_sessionfinish() -> None:
