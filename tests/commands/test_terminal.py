@@ -418,6 +418,13 @@ def test_a_recompile_says_what_where_why_and_what_it_cost() -> None:
     assert "variant 2 of 8 allowed" in costliest
 
 
+@pytest.mark.parametrize(("how", "what"), [("root", "Python starting"), ("subprocess", "Python, imports, your code")])
+def test_what_a_process_did_before_it_was_watched_is_its_own(how: str, what: str) -> None:
+    trace = sample()
+    trace.run.command, trace.processes[0].how = ["coldstep", "run", "train.py"], how
+    assert f"  {what}" in render(trace)
+
+
 def test_a_variant_is_not_the_first_where_that_was_made_before_the_trace() -> None:
     trace = sample()
     of_jax, of_torch = trace.compiles[1], trace.compiles[3]

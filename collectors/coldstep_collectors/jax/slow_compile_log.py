@@ -17,6 +17,7 @@ _SLOW = re.compile(
 )
 # JAX 0.10: "The operation took 2m27.1s"
 _TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
+_REPEATED_WITHIN = 6  # lines
 _ONLY_SLOW = Unseen(
     "all other compiles, and why these happened: the log has only XLA's alarm at a slow one (it shows more with env: "
     'JAX_LOG_COMPILES: "1", JAX_EXPLAIN_CACHE_MISSES: "1")',
@@ -31,27 +32,38 @@ class SlowCompiles:
 
     name: ClassVar[str] = "jax"
     marks: ClassVar[tuple[bytes, ...]] = (b"Very slow compile", b"The operation took ")
-    goes_on = False
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._open: tuple[Begin, str] | None = None
-        self._seen = False
+        self._seen = self._goes_on_without = False
+        self._repeats, self._left = "", 0  # XLA repeats the alarm below the time that a compile took
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line is asked for: it may repeat the alarm, or show that the log does not end with it."""
+        return self._open is not None or self._left > 0
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
+        self._left -= self._left > 0
         if match := _SLOW.search(line.text):
+            if self._left and match["name"] == self._repeats:
+                self._left = 0
+                return True
             self._finish(line.ns)
             self._begin(match["name"], line.ns)
         elif self._open is not None and (match := _TOOK.search(line.text)):
             seconds = 3600 * int(match["h"] or 0) + 60 * int(match["m"] or 0) + float(match["s"])
+            self._repeats, self._left = self._open[1], _REPEATED_WITHIN
             self._finish(line.ns, round(seconds * 1e9))
         else:
+            self._goes_on_without |= self._open is not None and line.text.strip("* ") != ""
             return False
         return True
 
     def _begin(self, name: str, ns: int) -> None:
-        self._seen = True
+        self._seen, self._goes_on_without = True, False
         if (id := self._log.new_compile()) is not None:
             about = about_unasked("jax", name)
             self._open = Begin(ns, about["function"], "jax", None, id, about), name
@@ -72,6 +84,6 @@ class SlowCompiles:
 
     def end(self) -> Seen | None:
         """Emit the compile that did not end."""
-        cut = self._open is not None
+        cut = self._open is not None and not self._goes_on_without
         self._finish(self._open[0].ns if self._open is not None else 0)
         return Seen("partial", None, [_ONLY_SLOW], cut=cut) if self._seen else None

@@ -415,6 +415,32 @@ WARNING:absl:Finished XLA compilation of f in 1.267568826675415 sec
     assert [leaf.type for leaf in compiled.inputs or ()] == ["f32[] weak"]
 
 
+ALARM = """\
+2024-08-14 10:02:00.000000: E external/xla/xla/service/slow_operation_alarm.cc:65]\x20
+********************************
+[Compiling module jit_train_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS=--xla_dump_to
+********************************
+"""
+
+
+def test_the_alarm_that_xla_repeats_below_the_time_is_no_second_compile(tmp_path: Path) -> None:
+    again = ALARM.partition("\n")[2]
+    took = (
+        "2024-08-14 10:03:12.500000: E external/xla/xla/service/slow_operation_alarm.cc:133] The operation took 3m12.5s"
+    )
+    trace = traced(f"{ALARM}{took}\n\n{again}step 1 loss 0.3\n", tmp_path)
+    [compiled] = trace.compiles
+    assert (compiled.outcome, compiled.wall_ns) == ("compiled", 192_500_000_000)
+    assert trace.recompiles == []
+    assert trace.run.ended == "ok"
+
+
+def test_a_log_that_goes_on_behind_the_alarm_does_not_break_off(tmp_path: Path) -> None:
+    trace = traced(f"{ALARM}step 1 loss 0.3\nstep 2 loss 0.2\n", tmp_path)
+    assert trace.run.ended == "ok"
+    assert "still compiling" not in render(trace)
+
+
 def test_an_alarm_of_xlas_alone_does_not_say_that_the_program_was_killed(tmp_path: Path) -> None:
     text = "[Compiling module jit_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS=\n"
     trace = traced(text, tmp_path)

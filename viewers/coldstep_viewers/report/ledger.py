@@ -253,7 +253,7 @@ def _is_before(part: Part) -> bool:
 def before_the_trace(trace: Trace, process: int) -> tuple[str, int]:
     """What the time from a process's start to the trace's is, and how much of it is coldstep's, where that matters."""
     row, command = trace.processes[process], trace.run.command
-    if command[:2] == ["coldstep", "run"]:
+    if command[:2] == ["coldstep", "run"] and row.how in (None, "root"):  # a process below imports until it is watched
         what = "Python starting"
     elif any("ipykernel" in word for word in command):
         what = "the notebook, up to this trace"

@@ -15,7 +15,9 @@ from coldstep.analysis.make_finding import finding
 from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, alone
 
-_AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled; or compiles for a new function
+_AGAIN_AND_AGAIN = (
+    3  # steps behind the first one in which an operation compiled; or compiles for inputs of the same types
+)
 _TAKE_FUNCTIONS = ("scan", "while", "cond", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve")
 """Operations of JAX's that are given functions."""
 _ADVICE = (
@@ -23,15 +25,16 @@ _ADVICE = (
     "size) the same: for each new one it compiles another program."
 )
 _DEFINED_ONCE = (
-    "Define the function that it is given once, outside of the loop, and pass the values that change as arguments (of "
-    "scan and while_loop: in the carry); or put the call into one jitted function: a function that is made anew is "
-    "compiled again, whatever it holds."
+    "A function that is made anew is compiled again, whatever it holds: define the function that it is given once, "
+    "outside of the loop, and pass the values that change as arguments (of scan and while_loop: in the carry). Another "
+    "length, unroll or bound of a loop, another setting of JAX's and cleared caches compile it again, too. Or put the "
+    "call into one jitted function."
 )
 
 
 @slotted
 class Repeated:
-    """An eager operation that compiled in several steps, or between them; or for new functions that it was given."""
+    """An eager operation that compiled in several steps, or between them; or for inputs of the same types."""
 
     programs: list[Compile]
     """The programs."""
@@ -49,26 +52,22 @@ class Repeated:
         return len(set(self.steps)) >= _AGAIN_AND_AGAIN
 
     @property
-    def is_given_functions(self) -> bool:
-        """Whether nothing but the functions that it was given can have differed, again and again."""
+    def has_equal_inputs(self) -> bool:
+        """Whether it takes functions, and its arrays were alike again and again: what it is given besides differed."""
         types = {tuple(leaf.type for leaf in row.inputs or ()) for row in self.programs}
         return self.programs[0].function in _TAKE_FUNCTIONS and len(types) == 1 < _AGAIN_AND_AGAIN <= len(self.programs)
 
     @property
     def text(self) -> str:
         """What it does, in half a sentence."""
-        compiled = f"{self.programs[0].function} compiled {times(len(self.programs))}"
-        anew = (
-            f"{compiled}, for a new function each time"
-            if self.is_given_functions
-            else f"the eager operation {compiled}"
-        )
-        return f"{anew}, in {len(set(self.steps))} steps or right behind them" if self.in_steps else anew
+        text = f"{self.programs[0].function} compiled {times(len(self.programs))}"
+        text = f"{text}, for inputs of the same types" if self.has_equal_inputs else f"the eager operation {text}"
+        return f"{text}, in {len(set(self.steps))} steps or right behind them" if self.in_steps else text
 
     @property
     def advice(self) -> str:
         """What to change."""
-        return _DEFINED_ONCE if self.is_given_functions else _ADVICE
+        return _DEFINED_ONCE if self.has_equal_inputs else _ADVICE
 
 
 def is_small_program(row: Compile) -> bool:
@@ -87,7 +86,7 @@ def repeated(trace: Trace) -> list[Repeated]:
             group = groups[row.process, row.function, place]
             group.programs.append(row)
             group.steps += [at] if at is not None else []
-    return [group for group in groups.values() if group.in_steps or group.is_given_functions]
+    return [group for group in groups.values() if group.in_steps or group.has_equal_inputs]
 
 
 def _steps(trace: Trace) -> dict[int, int]:
