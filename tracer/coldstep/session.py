@@ -629,9 +629,9 @@ class Session:
         from coldstep._util.command_secrets import hidden
         from coldstep.recording.recorder import Recorder
 
+        self._row.command = hidden(self.options.command)
         fd = self._open_part() if self.options.part or self._is_fork else self._open_own()
         try:
-            self._row.command = hidden(self.options.command)
             self._recorder = Recorder(fd, self._home, self._row.rank, started, self._row.at_begin(), self._parents)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 self._recorder.end_open()

@@ -24,6 +24,7 @@ TRACES = sorted((Path(__file__).parents[2] / "traces").glob("*.pftrace"))
 _NAMED = "a finding names the kind of step that it is in, and says both values whatever the cause"
 _LISTED = "lists and times read as they do in the rest of the report: a and b, 21.4 s"
 _METRICS = "Keras' metrics make variables, too, where compile() is given names or functions"
+_BROKEN = "a graph break is called by what broke it"
 _READ = "a host read is a cause, with what to do about it"
 _READS = "a program that reads its result on the next line need not wait twice"
 _CALLS = "calls that are inferred are called calls"
@@ -76,6 +77,7 @@ CHANGED = {
     ),
     "tf_train:findings.2.advice": _METRICS,
     **dict.fromkeys(("jax_inferred:findings.2.text", "jax_inferred:findings.2.advice"), _CALLS),
+    **dict.fromkeys(("torch_train:findings.0.text", "xla_train:findings.6.text"), _BROKEN),
     **dict.fromkeys(
         ("xla_train:graph_breaks.0.advice", "xla_train:findings.6.advice", "xla_train:settling.0.causes.1.*"), _READ
     ),
