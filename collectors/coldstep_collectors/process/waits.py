@@ -11,6 +11,7 @@ from itertools import islice
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.errors import first_line
@@ -177,7 +178,8 @@ class WaitLooker:
             kernel: str | None = _text(SYSCALL.format(self._tid))
         except OSError:  # this kernel does not show it, or the thread has ended
             kernel = None
-        return see(kernel, self._codes())
+        codes = self._codes()
+        return see(kernel, codes) if OwnThread.wait.__code__ not in codes else None  # for a thread of ours, at the end
 
     def _codes(self) -> list[CodeType]:
         """The code of the top frames, innermost first, but for our own."""

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import coldstep
+from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.events import Waits
 from coldstep_collectors.process import waits
@@ -162,6 +163,27 @@ def test_each_change_is_a_record_and_work_is_none(looked: Looked) -> None:
     assert [(name, end - begin > 1.4) for begin, end, name, _ in looked.drawn()] == [
         ("Connection.recv", True), ("sleep", True)
     ]  # fmt: skip
+
+
+def test_a_wait_for_a_thread_of_coldsteps_own_is_none_of_the_programs() -> None:
+    over = threading.Event()
+    thread = OwnThread("of-ours", over.wait)
+    thread.start()
+    seen: list[Seen | None] = []
+    sink: Any = FakeSink()
+    looker = WaitLooker(sink, dict)
+
+    def look() -> None:
+        time.sleep(0.3)
+        seen.append(looker._see())
+        over.set()
+
+    other = threading.Thread(target=look)
+    other.start()
+    thread._is_over = True  # it has done its work, and is about to end
+    thread.wait(10)
+    other.join()
+    assert seen == [None]
 
 
 def test_where_nobody_could_look_nothing_was_waited_for(looked: Looked) -> None:
