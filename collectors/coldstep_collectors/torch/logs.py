@@ -32,7 +32,7 @@ _LIMITED = re.compile(r"\s{0,3}function: '(?P<name>.+)' \((?P<file>.+):(?P<line>
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3                    # return x * m  # /repo/train.py:6 in train_step"
 # PyTorch 2.4: "   last reason: tensor 'L['x']' size mismatch at index 0. expected 2, actual 5"
 # PyTorch 2.0: "   reasons:  ["tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991"]"
-_LAST_REASON = re.compile(r"\s{0,3}(?:last reason: |reasons:  \[[\"'])(.+?)(?:(?<=\d)[\"']\])?$")
+_LAST_REASON = re.compile(r"\s{0,3}(?:last reason: |reasons:  \[(?P<quote>[\"']))(?P<text>.+?)(?(quote)(?P=quote)\])$")
 # PyTorch 2.9, 2.13: "To log all recompilation reasons, use TORCH_LOGS="recompiles"."
 # PyTorch 2.1: "to diagnose recompilation issues, set env variable TORCHDYNAMO_REPORT_GUARD_FAILURES=1 and also see"
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
@@ -338,7 +338,7 @@ class TorchLogs:
             if match := _LIMITED.match(text):
                 _locate(frame, match)
             elif match := _LAST_REASON.match(text):  # this much every log tells
-                frame.failures = frame.failures or [match[1]]
+                frame.failures = frame.failures or [match["text"]]
 
     def _refuse(self, frame: Frame, limit: re.Match[str]) -> None:
         frame.ending = {"outcome": "limit", "error": limit[0], "limit": int(limit[1])}

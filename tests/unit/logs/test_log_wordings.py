@@ -252,6 +252,11 @@ to diagnose recompilation issues, see https://pytorch.org/docs/master/dynamo/tro
     assert [(row.function, row.outcome, row.variant.limit) for row in trace.compiles] == [("forward", "limit", 64)]
     [limit] = (row for row in trace.findings if row.kind == "cache_limit")
     assert "tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991" in limit.evidence
+    unset = traced(
+        text.replace("strides mismatch at index 0. expected 562500, actual 2447991", "['k'] is None"), tmp_path
+    )
+    [limit] = (row for row in unset.findings if row.kind == "cache_limit")
+    assert "tensor 'x' ['k'] is None" in limit.evidence
     lost = traced(text.partition("\n")[0] + "\n", tmp_path)
     assert any("the next line of the log is lost" in words for words in lost.collectors[0].missing)
 

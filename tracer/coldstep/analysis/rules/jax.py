@@ -20,6 +20,21 @@ from coldstep.signature import Change, Signature, differences
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
 """What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
 
+TAKE_FUNCTIONS = ("scan", "while", "cond", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve")
+"""Operations that are given functions."""
+INTO_THE_FUNCTION = (
+    "Move this operation into the jitted function, or keep its shapes and its Python numbers (an exponent, an axis, a "
+    "size) the same: for each new one it compiles another program."
+)
+"""What to do about an eager operation that compiles again and again."""
+DEFINED_ONCE = (
+    "A function that is made anew is compiled again, whatever it holds: define the function that it is given once, "
+    "outside of the loop, and pass the values that change as arguments (of scan and while_loop: in the carry). Another "
+    "length, unroll or bound of a loop, another setting of JAX's and cleared caches compile it again, too. Or put the "
+    "call into one jitted function."
+)
+"""The same of one of `TAKE_FUNCTIONS`, where its arrays were alike."""
+
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before
 # f32[]{weak_type=True}https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
 _AT = expression(r"\* at (?P<name>.+?), now (?P<now>.+) and before (?P<before>.+?)(?:https://\S+)?$")

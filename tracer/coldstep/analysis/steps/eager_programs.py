@@ -12,24 +12,11 @@ from collections.abc import Collection, Iterator
 from coldstep._util.figures import times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import finding
+from coldstep.analysis.rules.jax import DEFINED_ONCE, INTO_THE_FUNCTION, TAKE_FUNCTIONS
 from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, alone
 
-_AGAIN_AND_AGAIN = (
-    3  # steps behind the first one in which an operation compiled; or compiles for inputs of the same types
-)
-_TAKE_FUNCTIONS = ("scan", "while", "cond", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve")
-"""Operations of JAX's that are given functions."""
-_ADVICE = (
-    "Move this operation into the jitted function, or keep its shapes and its Python numbers (an exponent, an axis, a "
-    "size) the same: for each new one it compiles another program."
-)
-_DEFINED_ONCE = (
-    "A function that is made anew is compiled again, whatever it holds: define the function that it is given once, "
-    "outside of the loop, and pass the values that change as arguments (of scan and while_loop: in the carry). Another "
-    "length, unroll or bound of a loop, another setting of JAX's and cleared caches compile it again, too. Or put the "
-    "call into one jitted function."
-)
+_AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled, or compiles for inputs alike
 
 
 @slotted
@@ -55,19 +42,19 @@ class Repeated:
     def has_equal_inputs(self) -> bool:
         """Whether it takes functions, and its arrays were alike again and again: what it is given besides differed."""
         types = {tuple(leaf.type for leaf in row.inputs or ()) for row in self.programs}
-        return self.programs[0].function in _TAKE_FUNCTIONS and len(types) == 1 < _AGAIN_AND_AGAIN <= len(self.programs)
+        takes_functions = self.programs[0].function in TAKE_FUNCTIONS
+        return takes_functions and len(types) == 1 and len(self.programs) >= _AGAIN_AND_AGAIN
 
-    @property
-    def text(self) -> str:
-        """What it does, in half a sentence."""
+    def text(self, steps: int = 0) -> str:
+        """What it does, in half a sentence; in so many steps, where it counts for any."""
         text = f"{self.programs[0].function} compiled {times(len(self.programs))}"
         text = f"{text}, for inputs of the same types" if self.has_equal_inputs else f"the eager operation {text}"
-        return f"{text}, in {len(set(self.steps))} steps or right behind them" if self.in_steps else text
+        return f"{text}, in {steps} steps or right behind them" if steps else text
 
     @property
     def advice(self) -> str:
         """What to change."""
-        return _DEFINED_ONCE if self.has_equal_inputs else _ADVICE
+        return DEFINED_ONCE if self.has_equal_inputs else INTO_THE_FUNCTION
 
 
 def is_small_program(row: Compile) -> bool:
@@ -81,11 +68,12 @@ def repeated(trace: Trace) -> list[Repeated]:
     groups: dict[tuple[int, str, tuple[str, int] | None], Repeated] = defaultdict(lambda: Repeated([], []))
     for row in trace.compiles:
         at = counts_for.get(row.segments[0].interval)
-        if is_small_program(row) and (at is not None or row.function in _TAKE_FUNCTIONS):
+        if is_small_program(row) and (at is not None or row.function in TAKE_FUNCTIONS):
             place = (row.caller.file, row.caller.line) if row.caller is not None else None
             group = groups[row.process, row.function, place]
             group.programs.append(row)
-            group.steps += [at] if at is not None else []
+            if at is not None:
+                group.steps.append(at)
     return [group for group in groups.values() if group.in_steps or group.has_equal_inputs]
 
 
@@ -112,7 +100,7 @@ def causes(groups: Collection[Repeated], steps: Steps) -> Iterator[SettlingCause
     for group in groups:
         own = sorted({at for at in group.steps if at in ordinals})
         if own and group.in_steps:
-            yield SettlingCause(ordinals[own[0]], group.programs[0].id, None, group.text, [], group.advice)
+            yield SettlingCause(ordinals[own[0]], group.programs[0].id, None, group.text(len(own)), [], group.advice)
 
 
 def told(trace: Trace, group: Repeated) -> Finding:
@@ -121,7 +109,7 @@ def told(trace: Trace, group: Repeated) -> Finding:
     return finding(
         "eager_compiles",
         "warning",
-        group.text,
+        group.text(len(set(group.steps)) if group.in_steps else 0),
         process=first.process,
         interval=first.index,
         step=first.step,
