@@ -15,6 +15,7 @@ import pytest
 import coldstep
 import coldstep_collectors
 import coldstep_viewers
+from coldstep._util import own_package
 from coldstep.places import Places, below_packages, location_of, module_of, origin_elsewhere
 
 PACKAGES = sysconfig.get_path("purelib")
@@ -162,7 +163,27 @@ def test_the_package_that_python_runs_as_a_module_is_the_users(monkeypatch: pyte
         assert Places().origin(f"{PACKAGES}/{module.partition('.')[0]}/inner/model.py") == expected, module
 
 
+def test_a_package_that_uses_a_framework_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch)
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec("tool.cli", None, origin=f"{PACKAGES}/tool/cli.py")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    looks = []
+
+    class Watched(ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "__dict__":
+                looks.append(name)
+            return super().__getattribute__(name)
+
+    sys.modules["tool"].__class__ = Watched
+    places = Places()
+    assert all(places.is_users(f"{PACKAGES}/tool/layer{number}.py") for number in range(100))
+    assert len(looks) == 1
+
+
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_package, "_users", set())
     tool = package("tool")
     tool.__path__ = [f"{PACKAGES}/tool"]
     tool.jnp = ModuleType("jax.numpy")  # what it computes with

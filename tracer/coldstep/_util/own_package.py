@@ -12,6 +12,7 @@ from types import FunctionType, ModuleType
 from coldstep.vocabulary import PACKAGES
 
 _LAUNCHER_BYTES = 4096  # of a script that does no more than call what it imports
+_users: set[str] = set()  # packages that were seen to have imported a framework, or something of one
 _OWN_CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While, ast.NamedExpr)
 
 
@@ -47,9 +48,12 @@ def _uses_a_framework(package: str) -> bool:
     """Whether a package that is no framework has imported one, or something of one."""
     if package.partition(".")[0] in PACKAGES:
         return False
-    below = f"{package}."
-    modules = [module for name, module in list(sys.modules.items()) if name == package or name.startswith(below)]
-    return any(_is_of_a_framework(value) for module in modules for value in list(vars(module).values()))
+    if package not in _users:  # a look at thousands of modules, for each file of a package that is being imported
+        below = f"{package}."
+        modules = [module for name, module in list(sys.modules.items()) if name == package or name.startswith(below)]
+        if any(_is_of_a_framework(value) for module in modules for value in list(vars(module).values())):
+            _users.add(package)
+    return package in _users
 
 
 def _is_of_a_framework(value: object) -> bool:
