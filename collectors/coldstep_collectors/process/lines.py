@@ -21,7 +21,8 @@ _MOST = 5_000  # samples: a program without a step is not sampled for ever
 _DEEPEST = 16  # lines of one stack that are kept, the outermost
 _LATE = 1.5  # times the pause: what is longer was no pause
 
-Stack = tuple[tuple[CodeType, int], ...]
+Stack = tuple[tuple[str, int, str], ...]
+"""File, line and function of each frame: texts, as to hash a code object takes as long as all else."""
 
 
 class LineSampler:
@@ -32,6 +33,7 @@ class LineSampler:
         self._home = threading.get_ident()
         self._places = Places()
         self._at: dict[Stack, list[tuple[int, int]]] = {}
+        self._before: tuple[list[tuple[CodeType, int]], Stack] = [], ()  # who waits is where they were at the last look
         self._taken = self._held_ns = 0
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._thread = OwnThread("coldstep-lines", sink.guarded("process", self._run))
@@ -62,8 +64,7 @@ class LineSampler:
                 took = time.thread_time() - before
                 usual = (3 * usual + min(took, 2 * usual or _EVERY_S * _SHARE)) / 4  # one slow look is no habit
                 last, pause = ns, min(_SELDOM_S, max(_EVERY_S, usual / _SHARE))
-        places = [([location(code.co_filename, line, code.co_qualname) for code, line in stack], at)
-                  for stack, at in self._at.items()]  # fmt: skip
+        places = [([location(*place) for place in stack], at) for stack, at in self._at.items()]
         self._at.clear()
         if places:
             self._sink.emit(Lines(now(), self._held_ns, places))
@@ -72,9 +73,19 @@ class LineSampler:
         # a call into C that keeps the interpreter's lock lets nobody look: what it did meanwhile is not known
         self._held_ns += max(0, elapsed - most)
         places = stack_of(self._home)
-        if places and starts_process(places[-1][0]):
-            places.pop()
-        stack = [(code, line) for code, line in places if self._places.is_users(code.co_filename)]
+        stack = self._before[1] if places == self._before[0] else self._users_lines(places)
+        self._before = places, stack
         if stack:
-            self._at.setdefault(tuple(reversed(stack[-_DEEPEST:])), []).append((ns, min(elapsed, most)))
+            self._at.setdefault(stack, []).append((ns, min(elapsed, most)))
             self._taken += 1
+
+    def _users_lines(self, places: list[tuple[CodeType, int]]) -> Stack:
+        """Of a stack, innermost first: the user's, outermost first."""
+        if places and starts_process(places[-1][0]):
+            places = places[:-1]
+        users = [
+            (code.co_filename, line, code.co_qualname)
+            for code, line in places
+            if self._places.is_users(code.co_filename)
+        ]
+        return tuple(reversed(users[-_DEEPEST:]))
