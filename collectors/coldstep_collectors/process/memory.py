@@ -15,6 +15,7 @@ from coldstep._util.slotted import slotted
 from coldstep_collectors.support import SUPPORT
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_MOST_BYTES = 1 << 14
 _CUT_CHARS = 15  # the kernel keeps no more of a name
 
 
@@ -36,9 +37,11 @@ class Stat:
 
 def stat(pid: int | str) -> Stat:
     """Of a process, or of "self". Raises OSError where it is gone."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        # the name, in parentheses, may itself hold spaces and parentheses
-        head, _, tail = file.read().rpartition(b")")
+    return _parsed(_read(f"/proc/{pid}/stat"))
+
+
+def _parsed(text: bytes) -> Stat:
+    head, _, tail = text.rpartition(b")")  # the name, in parentheses, may itself hold spaces and parentheses
     number, _, name = head.partition(b" (")
     fields = tail.split()  # from the third on, as proc(5) counts them
     own_cpu, cpu, started = sum(map(int, fields[11:13])), sum(map(int, fields[11:15])), int(fields[19])
@@ -62,17 +65,17 @@ def children_cpu_ns() -> int:
 
 def below(pid: int) -> list[Stat]:
     """All processes below one, parents first."""
-    children: dict[int, list[Stat]] = defaultdict(list)
+    children: dict[int, list[bytes]] = defaultdict(list)
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                process = stat(entry)
+                text = _read(f"/proc/{entry}/stat")
             except OSError:
                 continue  # gone already
-            children[process.parent].append(process)
-    rows = list(children[pid])
-    for row in rows:
-        rows += children.get(row.pid, ())
+            children[int(text[text.rindex(b")") + 4 :].split(None, 1)[0])].append(text)
+    rows = list(map(_parsed, children[pid]))
+    for row in rows:  # only these are read whole: a machine has hundreds of others
+        rows += map(_parsed, children.get(row.pid, ()))
     return rows
 
 
@@ -112,5 +115,14 @@ def total_bytes() -> int:
 
 
 def _meminfo(name: bytes) -> int:
-    with open("/proc/meminfo", "rb") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
+    text = _read("/proc/meminfo")
+    return int(text[text.index(name) + len(name) :].split(None, 1)[0]) * 1024
+
+
+def _read(path: str) -> bytes:
+    """A short file of /proc, at a third of what `open` takes. Raises OSError where it is gone."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, _MOST_BYTES)
+    finally:
+        os.close(file)
