@@ -5,26 +5,43 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
+from coldstep.errors import contained
 from coldstep.events import Args
+from coldstep_collectors.patch import Patch, Undo
 from coldstep_collectors.torch._private.names import TUNER
 
 _MODULE = "torch._inductor.select_algorithm"
 _MS = 1e6
 
 
-def watch(tuned: Callable[..., None]) -> Callable[[], str | None] | None:
-    """Call `tuned(timings, name, inputs, ...)` after each autotuning; returns what ends that, None where it cannot."""
+def watch(tuned: Callable[..., None]) -> Undo | None:
+    """Call `tuned(timings, name, inputs, ...)` after each autotuning; returns what ends that, None where it cannot.
+
+    PyTorch's cache of choices is asked to do so as it chooses for the first time: to make one takes half a second
+    (it reads all of Triton's files) and asks for the device, in each process that imports Inductor's kernels.
+    """
     if TUNER.form() is None:
         return None
-    cache = sys.modules[_MODULE].get_algorithm_selector_cache()
-    cache.add_feedback_saver(tuned)
+    owner = sys.modules[_MODULE].AlgorithmSelectorCache
+    choose, caches = owner.__call__, list[Any]()
+
+    @wraps(choose)
+    def chooses(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any(cache is self for cache in caches):
+            with contained():
+                caches.append(self)
+                self.add_feedback_saver(tuned)
+        return choose(self, *args, **kwargs)
+
+    patch = Patch(owner, "__call__", chooses)
 
     def undo() -> str | None:
-        kept = cache.feedback_saver_fns
-        cache.feedback_saver_fns = [each for each in kept if each is not tuned]
-        return None
+        for cache in caches:
+            cache.feedback_saver_fns = [each for each in cache.feedback_saver_fns if each is not tuned]
+        return patch.undo()
 
     return undo
 

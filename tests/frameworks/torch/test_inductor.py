@@ -219,3 +219,16 @@ def test_tuning_for_a_cpu_is_no_triton() -> None:
     assert spans._phase("mm_template_autotuning", []) == "autotune"
     assert spans._phase("compile_file", ["mm_template_autotuning"]) == "autotune"
     assert spans._phase("benchmark_fused_nodes", []) is None
+
+
+def test_a_program_that_tunes_nothing_pays_for_no_autotuning(tmp_path: Path) -> None:
+    """PyTorch's cache of choices reads all of Triton's files as it is made, and asks for the device."""
+    program.run(
+        "import coldstep\n"
+        "with coldstep.trace('run.pftrace', device='off'):\n"
+        "    from torch._inductor import select_algorithm\n"
+        "    assert select_algorithm._ALGORITHM_SELECTOR_CACHE is None\n",
+        tmp_path,
+    )
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [row.missing for row in trace.collectors if row.name == "inductor"] == [[]]

@@ -277,7 +277,13 @@ MARKER = Hook(None, (Form("torch._C._profiler:_RecordFunctionFast", versions="2.
 
 TUNER = Hook(
     Unseen("the choices of autotuning (this version of PyTorch announces them in another way)", AUTOTUNING),
-    (Form("torch._inductor.select_algorithm:AlgorithmSelectorCache", ("add_feedback_saver",), versions="2.5-"),),
+    (
+        Form(
+            "torch._inductor.select_algorithm:AlgorithmSelectorCache",
+            ("add_feedback_saver", "__call__"),
+            versions="2.5-",
+        ),
+    ),
 )
 
 # --- who looks for which, and when ----------------------------------------------------------------------------
