@@ -53,8 +53,9 @@ def unrolled(operations: Sequence[Operation]) -> Args | None:
     """Where the loop is, how many turns the program holds of it, and how many operations; None where there is none."""
     if len(operations) < _LEAST:
         return None
-    counted = Counter((line[0], line[1]) for each in operations for line in {*each.lines})
-    files = {file for (file, _), times in counted.items() if times >= _LEAST_TURNS}
+    counted = Counter(file for each in operations for file in {line[0] for line in each.lines})
+    # the whole loop is in one file; to read each would take a second of a model of many
+    files = [file for file, times in counted.items() if times >= _fewest(operations)]
     loops = sorted((loop for file in files for loop in _loops(file)), key=lambda loop: loop.last - loop.first)
     for loop in loops:  # the innermost first
         if (turns := _turns(loop, operations)) is not None:
@@ -64,7 +65,7 @@ def unrolled(operations: Sequence[Operation]) -> Args | None:
 
 def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
     within = [(each, below) for each in operations if (below := _below(loop, each.lines))]
-    if len(within) < max(_LEAST, _LEAST_SHARE * len(operations)):
+    if len(within) < _fewest(operations):
         return None
     # an operation that a turn has once is there once for each turn; of most kinds a turn has one
     per_kind = Counter(Counter((each.name, below) for each, below in within).values())
@@ -76,6 +77,11 @@ def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
     place = {"file": loop.file, "line": loop.first, "function": function}
     called = sum(len(below) > 1 for _, below in within)  # by what a turn calls, a function or a module of the user's
     return {"location": place, "turns": turns, "operations": len(within), "of": len(operations), "called": called}
+
+
+def _fewest(operations: Sequence[Operation]) -> float:
+    """How many of a program's operations are in the loop at least."""
+    return max(_LEAST, _LEAST_SHARE * len(operations))
 
 
 def _below(loop: _Loop, lines: Sequence[Line]) -> tuple[Line, ...]:

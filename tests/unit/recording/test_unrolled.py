@@ -1,0 +1,42 @@
+"""A Python loop of which a program holds every turn, by the lines of its operations."""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coldstep_collectors.unrolled import Operation, unrolled
+
+LOOP = "def roll(x):\n    for _ in range(20):\n        x = x * 2\n        x = x + layer(x)\n    return x\n"
+LAYER = "def layer(x):\n    return x.sin()\n"
+
+
+def test_the_loop_is_named_and_only_files_that_may_hold_it_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (roll := tmp_path / "roll.py").write_text(LOOP)
+    (layer := tmp_path / "layer.py").write_text(LAYER)
+    operations = [
+        operation
+        for _ in range(20)
+        for operation in (
+            Operation("mul", [(str(roll), 3, "roll")], []),
+            Operation("add", [(str(roll), 4, "roll")], []),
+            Operation("sin", [(str(roll), 4, "roll"), (str(layer), 2, "layer")], []),
+        )
+    ]
+    read, lines = [], linecache.getlines
+
+    def getlines(file: str, *rest: Any) -> list[str]:
+        read.append(file)
+        return lines(file, *rest)
+
+    monkeypatch.setattr(linecache, "getlines", getlines)
+    loop = unrolled(operations)
+    assert loop is not None
+    assert (loop["location"], loop["turns"]) == ({"file": str(roll), "line": 2, "function": "roll"}, 20)
+    assert (loop["operations"], loop["called"]) == (60, 20)
+    assert read == [str(roll)]
