@@ -345,6 +345,7 @@ REMEDIES = {
         "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
         "compiled in (in Equinox, where each Python number is static, pass jnp.asarray({argument})). Where the code "
         "needs the number itself, for a shape or a branch, it has to stay static: keep its values few.",
+        instead="{rewritten}",
         changes="rounding",
     ),
     "number of Equinox": Row(

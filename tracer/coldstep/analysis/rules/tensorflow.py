@@ -100,7 +100,7 @@ REMEDIES = {
     "slice of XLA": Row(
         "XLA has to know where a tf.slice begins, and compiles for each value of {argument}. Its own dynamic_slice "
         "takes the begin as the program runs; it moves a begin that is too far on, where tf.slice raises an error.",
-        instead="{slice}",
+        instead="{rewritten}",
         changes="rounding",
     ),
     "relaxed shape of Keras": Row(

@@ -1,0 +1,52 @@
+"""A static number is taken off a decorator where the function only computes with it, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.static_numbers import without_static
+from coldstep.model import Location
+
+NAMES = '@partial(jax.jit, static_argnames="n")'
+WRITTEN = {
+    f"{NAMES}\ndef f(x, n):\n    return x * n": "@jax.jit",
+    f"{NAMES}\ndef f(x, n):\n    y = x.sum()\n    return jnp.exp(y / (n + 1))": "@jax.jit",
+    "@functools.partial(jit, static_argnums=(1, 2))\ndef f(x, n, m):\n    return x.reshape(m) - n": (
+        "@functools.partial(jit, static_argnames=('m',))"
+    ),
+    "@partial(jax.jit, static_argnums=1, donate_argnums=(0,))\ndef f(x, n):\n    return x + -n": (
+        "@partial(jax.jit, donate_argnums=(0,))"
+    ),
+    '@jax.jit(static_argnames=["n"])\ndef f(x, *, n):\n    return n * x': "@jax.jit",
+}
+LEFT = {
+    "a loop": f"{NAMES}\ndef f(x, n):\n    for _ in range(n):\n        x = x * 2\n    return x * n",
+    "a branch": f"{NAMES}\ndef f(x, n):\n    return x * n if n > 1 else x",
+    "a shape": f"{NAMES}\ndef f(x, n):\n    return x.reshape(x.shape[0] * n)",
+    "a length": f"{NAMES}\ndef f(x, n):\n    m = len(x) * n\n    return x.reshape(m)",
+    "a call": f"{NAMES}\ndef f(x, n):\n    return g(x, n)",
+    "a power": f"{NAMES}\ndef f(x, n):\n    return x ** n",
+    "an index": f"{NAMES}\ndef f(x, n):\n    return x[n] + x * n",
+    "no use": f"{NAMES}\ndef f(x, n):\n    return x",
+    "names that are not written": "@partial(jax.jit, static_argnames=NAMES)\ndef f(x, n):\n    return x * n",
+    "another decorator": "@cached(static_argnames='n')\ndef f(x, n):\n    return x * n",
+    "two decorators": f"@logged\n{NAMES}\ndef f(x, n):\n    return x * n",
+    "another argument": f"{NAMES}\ndef f(x, m):\n    return x * m",
+}
+
+
+@pytest.mark.parametrize("source", WRITTEN)
+def test_the_decorator_is_written_without_the_number(source: str) -> None:
+    block = block_around({("f.py", 7): source}, Location("f.py", 8, "f"))
+    assert block is not None
+    written = without_static(block, "n")
+    assert written is not None
+    assert (written.code, written.location.line, written.lines) == (WRITTEN[source], 7, 1)
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_a_number_that_may_be_needed_stays_static(case: str) -> None:
+    block = block_around({("f.py", 7): LEFT[case]}, Location("f.py", 8, "f"))
+    assert block is not None
+    assert without_static(block, "n") is None
