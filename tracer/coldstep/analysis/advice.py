@@ -83,6 +83,8 @@ _ANY = {
 """What holds for every stack, by cause or by what else was seen."""
 # coldstep: "optimizer.param_groups[0]['betas'][0]"
 _BETA = expression(r"^optimizer(\.param_groups\[\d+\]\['betas'\])\[\d\]$")
+# coldstep: "optimizer.param_groups[1]['lr']"
+_RATE = expression(r"^optimizer\.param_groups\[\d+\]\['lr'\]$")
 DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
@@ -137,8 +139,9 @@ class Seen:
     """Whether the function stands in the file that calls it."""
     once: Written | None = None
     """Of an object that is made anew each time: the lines that make it, written so that it is made once."""
-    sliced: Written | None = None
-    """Of a slice that begins at a value that XLA compiles in: the lines that slice, written so that it takes any."""
+    rewritten: Written | None = None
+    """Lines written so that they take any value: of a slice that begins at one that XLA compiles in, of a decorator
+    that makes one static."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -152,7 +155,7 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
-    written = seen.once if chosen is MADE_ONCE else seen.sliced
+    written = seen.once if chosen is MADE_ONCE else seen.rewritten
     place = Place(written.location, lines=written.lines) if written is not None else seen.place
     return remedies(chosen, Case(id_, _names(stack, row, seen), place))
 
@@ -198,9 +201,10 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
         "made": makes(seen.place.line),
-        "slice": seen.sliced.code if seen.sliced is not None else "",
+        "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
+        "optimizer": seen.optimizer,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
         "number": _number(row, seen),
@@ -396,7 +400,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
 
 
 def _of_xla(row: Recompile, seen: Seen) -> str:
-    if seen.sliced is not None:
+    if seen.rewritten is not None:
         return "slice of XLA"
     if row.cause == "baked_constant":
         return row.cause
@@ -443,8 +447,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if constant and _is_a_choice(row):
         return "choice"
     if constant and "param_groups[" in (row.argument or ""):
-        known = "rate" if (row.argument or "").endswith("['lr']") else "setting"
-        return "betas" if seen.optimizer and _BETA.search(row.argument or "") else known
+        return _of_optimizer(row.argument or "", seen)
     if row.cause == "shape" and seen.within and seen.is_open is not False:
         return "open shape within" if seen.is_open else "shape within"
     if row.cause == "shape" and seen.is_open is not None:
@@ -452,6 +455,12 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if seen.is_open:
         return "open number" if _is_whole(row.after) or _needing(row) else "open float"
     return "needed number" if constant and _needing(row) else None
+
+
+def _of_optimizer(setting: str, seen: Seen) -> str:
+    if _RATE.search(setting):
+        return "rate of the optimizer" if seen.optimizer else "rate"
+    return "betas" if seen.optimizer and _BETA.search(setting) else "setting"
 
 
 def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:

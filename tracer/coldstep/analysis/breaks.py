@@ -175,6 +175,11 @@ _BY_OPTIMIZER = (
     "torch.optim breaks the graph itself in every step() of an optimizer; the update is compiled as a graph of its "
     "own. Leave it so, or call the optimizer outside the compiled function."
 )
+_SCHEDULERS = "/optim/lr_scheduler.py`"
+_BY_SCHEDULER = (
+    "A learning rate's scheduler has put a wrapper around the optimizer's step(), into which PyTorch does not look; "
+    "the update is compiled as a graph of its own. Leave it so, or call the optimizer outside the compiled function."
+)
 _FAILS_EAGERLY = "Run it without torch.compile first: it probably fails there, too."
 _MAY_FAIL_EAGERLY = "If that is not it, run it without torch.compile first: it may fail there, too."
 _A_BUG = "This looks like a bug of PyTorch's: try a newer version, or report it."
@@ -320,6 +325,8 @@ def _method(line: str) -> str:
 
 
 def _chosen(row: GraphBreak, library: str | None) -> Row:
+    if _SCHEDULERS in row.reason:
+        return Row(_BY_SCHEDULER, how="none")
     if library is not None and row.kind == "explicit":
         if library.startswith(_OPTIMIZER):
             return Row(_BY_OPTIMIZER, how="none")

@@ -17,6 +17,7 @@ from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.remedies.blocks import Written, assigned, block_around
 from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
 from coldstep.analysis.rules import torch_xla
@@ -105,6 +106,8 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         caller = compile_.caller if row.after != "None" else _caller_of(trace, row.previous)
     if row.cause == "requires_grad":  # where what has it is handed over
         caller = _caller_of(trace, row.previous) if _HAS_GRAD in (row.before or "").split() else compile_.caller
+    if _GROUPS in (row.argument or ""):  # where the optimizer is the program's own, and not compiled
+        caller = _outside(trace, caller)
     named = partial(as_called, trace, compile_)
     at = trace.details[row.previous].cause_at if row.previous is not None else None
     if row.cause == "grad_mode" and at is not None and trace.code.get((at.file, at.line)) == _INFERENCE:
@@ -131,9 +134,15 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         optimizer=_optimizer(trace, caller, line) if _GROUPS in (row.argument or "") else "",
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         once=made_anew(trace, compile_, Change(row.argument, row.cause, row.before, row.after), place),
-        sliced=_sliced(trace, row, compile_) if compile_.stack == "tensorflow" else None,
+        rewritten=_rewritten(trace, row, compile_),
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
+
+
+def _outside(trace: Trace, caller: Location | None) -> Location | None:
+    """Where the compiled function is called that a line is in; the line itself where that is in none."""
+    of = {(row.location.file, row.function): row.caller for row in trace.compiles if row.location is not None}
+    return (of.get((caller.file, caller.function)) if caller is not None else None) or caller
 
 
 def _owner(trace: Trace, caller: Location) -> str:
@@ -142,12 +151,14 @@ def _owner(trace: Trace, caller: Location) -> str:
     return block.tree.name if block is not None and isinstance(block.tree, ast.FunctionDef) else caller.function
 
 
-def _sliced(trace: Trace, row: Recompile, compile_: Compile) -> Written | None:
-    """The slice in a function that begins at a value which XLA has compiled in, without that."""
-    if row.cause != "baked_constant" or row.argument is None or compile_.location is None:
+def _rewritten(trace: Trace, row: Recompile, compile_: Compile) -> Written | None:
+    """Lines of a function's that have its value compiled in, without that."""
+    of = {("tensorflow", "baked_constant"): with_dynamic_slice, ("jax", "static_argument"): without_static}
+    rewrite = of.get((compile_.stack, row.cause or ""))
+    if rewrite is None or row.argument is None or compile_.location is None:
         return None
     block = block_around(trace.blocks, compile_.location)
-    return with_dynamic_slice(block, row.argument) if block is not None else None
+    return rewrite(block, row.argument) if block is not None else None
 
 
 def _optimizer(trace: Trace, caller: Location, line: str) -> str:

@@ -773,6 +773,13 @@ REMEDIES = {
         "this.",
         changes="rounding",
     ),
+    "rate of the optimizer": Row(
+        "A learning rate that is a number is compiled in: make a tensor of it before each step; or make the optimizer "
+        "with lr=torch.tensor(…), and write into that, .fill_(…), where the program now assigns {argument}.",
+        over="for group in {optimizer}.param_groups: group['lr'] = torch.as_tensor(group['lr'])",
+        each=True,
+        changes="rounding",
+    ),
     "betas": Row(
         "Betas that are numbers are compiled in, and a scheduler writes them anew: keep it from that, "
         "cycle_momentum=False, or make tensors of them before each step.",
