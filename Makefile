@@ -31,6 +31,7 @@ bench: venv venv-xla
 	@$(XLA) benchmarks/compiles.py --keep torch_xla
 	@$(XLA) benchmarks/marker.py --keep
 	@$(RUN) benchmarks/inferring.py --keep
+	@$(RUN) benchmarks/waits.py --keep
 
 false-alarms: venv venv-xla  # how often something is said to have compiled unseen where all was seen; with a folder: its traces
 	@$(RUN) benchmarks/false_alarms.py $(ONLY)
