@@ -84,6 +84,7 @@ CURED = {
     "torch_parameter": ("requires_grad", "edit", "nothing"),
     "torch_parameter_sizes": ("shape", "edit", "nothing"),
     "torch_random": ("unsupported_call", "edit", "nothing"),
+    "torch_momentum": ("optimizer_state", "edit", "rounding"),
     "torch_rate": ("python_scalar", "edit", "rounding"),
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),

@@ -106,7 +106,8 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         caller = compile_.caller if row.after != "None" else _caller_of(trace, row.previous)
     if row.cause == "requires_grad":  # where what has it is handed over
         caller = _caller_of(trace, row.previous) if _HAS_GRAD in (row.before or "").split() else compile_.caller
-    if _GROUPS in (row.argument or ""):  # where the optimizer is the program's own, and not compiled
+    of_optimizer = _GROUPS in (row.argument or "") or (row.cause, compile_.stack) == ("optimizer_state", "dynamo")
+    if of_optimizer:  # where the optimizer is the program's own, and not compiled
         caller = _outside(trace, caller)
     named = partial(as_called, trace, compile_)
     at = trace.details[row.previous].cause_at if row.previous is not None else None
@@ -131,7 +132,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         types if names == [*types] else {},
         types,
         kept=kept(line, compile_.function, _owner(trace, caller), known.known_by),
-        optimizer=_optimizer(trace, caller, line) if _GROUPS in (row.argument or "") else "",
+        optimizer=_optimizer(trace, caller, line) if of_optimizer else "",
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         once=made_anew(trace, compile_, Change(row.argument, row.cause, row.before, row.after), place),
         rewritten=_rewritten(trace, row, compile_),

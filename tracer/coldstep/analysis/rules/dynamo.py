@@ -780,6 +780,12 @@ REMEDIES = {
         each=True,
         changes="rounding",
     ),
+    "state of the optimizer": Row(
+        "The optimizer makes its state in its first step, and that is compiled without it: leave the optimizer's step "
+        "out of the compiled function, or let the first one run uncompiled.",
+        over=_FIRST_UNCOMPILED.format(lazy="{optimizer}.state"),
+        changes="rounding",
+    ),
     "betas": Row(
         "Betas that are numbers are compiled in, and a scheduler writes them anew: keep it from that, "
         "cycle_momentum=False, or make tensors of them before each step.",
