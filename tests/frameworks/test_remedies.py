@@ -75,6 +75,7 @@ CURED = {
     "torch_backend": ("backend", "edit", "nothing"),
     "torch_first_one": ("shape", "environment", "nothing"),
     "torch_float": ("python_scalar", "edit", "rounding"),
+    "torch_gradient": ("gradient_state", "edit", "rounding"),
     "torch_item": ("data_dependent", "environment", "nothing"),
     "torch_lazy_attribute": ("type", "edit", "rounding"),
     "torch_lazy_dict": ("container", "edit", "rounding"),

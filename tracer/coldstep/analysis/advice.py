@@ -434,6 +434,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     constant = row.cause in _CONSTANTS
     if row.cause == "container" and row.before in _NOTHING_YET:
         return "container filled later"
+    if row.cause == "gradient_state" and row.before == "None":
+        return "gradient made later"
     if row.cause == "optimizer_state" and seen.optimizer:
         return "state of the optimizer"
     if row.cause == "type" and _PENDING in (row.before, row.after):

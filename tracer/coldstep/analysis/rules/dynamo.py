@@ -786,6 +786,14 @@ REMEDIES = {
         over=_FIRST_UNCOMPILED.format(lazy="{optimizer}.state"),
         changes="rounding",
     ),
+    "gradient made later": Row(
+        "{argument} is None until a first backward makes it. Give gradients the same state in every step, "
+        "zero_grad(set_to_none=False) and one backward before the first compiled call; or let that call run "
+        "uncompiled.",
+        above=_FIRST_UNCOMPILED.format(lazy="{lazy} is not None"),
+        each=True,
+        changes="rounding",
+    ),
     "betas": Row(
         "Betas that are numbers are compiled in, and a scheduler writes them anew: keep it from that, "
         "cycle_momentum=False, or make tensors of them before each step.",
