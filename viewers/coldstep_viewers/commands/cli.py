@@ -19,8 +19,8 @@ from coldstep_viewers.commands.output import echo, fail
 
 _GROUPS = {
     "Record": {"run": "record.run"},
-    "Understand": {"report": "understand.report", "open": "understand.open", "log": "understand.log",
-                   "sql": "understand.sql"},
+    "Understand": {"report": "understand.report", "open": "understand.open", "explain": "understand.explain",
+                   "log": "understand.log", "sql": "understand.sql"},
     "Compare": {"diff": "compare.diff", "compare": "compare.compare", "cache": "compare.cache",
                 "forecast": "compare.forecast"},
     "Check": {"check": "check.check"},
