@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers docs screenshots venv venv-xla venv-shows venv-fleet engines jobs vllm
+.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers docs dist screenshots venv venv-xla venv-shows venv-fleet engines jobs vllm
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -81,6 +81,16 @@ vllm: .venv-vllm/built  # vLLM with a tiny model, offline and served: minutes, n
 
 docs: venv  # the site, at http://127.0.0.1:8000 until Ctrl-C
 	@$(RUN) -m mkdocs serve -q -f "$$($(RUN) docs/build.py)"
+
+dist: venv  # sdist and wheel in dist/, the wheel installed into an environment of its own, and tried there
+	@rm -rf dist build/clean
+	@$(RUN) -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
+	@$(RUN) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist dist/*.tar.gz
+	@$(PYTHON) -m venv build/clean
+	@build/clean/bin/python -m pip install -q --disable-pip-version-check dist/*.whl
+	@build/clean/bin/coldstep --version
+	@build/clean/bin/coldstep doctor
+	@ls -l dist
 
 screenshots: venv
 	@$(RUN) docs/screenshots.py
