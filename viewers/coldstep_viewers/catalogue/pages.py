@@ -50,7 +50,7 @@ def meanings() -> dict[str, str]:
     """Every word that has an explanation: causes, kinds of graph breaks, kinds of findings."""
     causes = {row.name: row.meaning for row in CAUSES}
     kinds = {row.name: row.meaning for row in FINDINGS}
-    return BREAKS | causes | {NOTHING: "looks as if it would compile again, and does not"} | kinds
+    return causes | BREAKS | causes | {NOTHING: "looks as if it would compile again, and does not"} | kinds
 
 
 def pages(name: str | None = None) -> Iterator[Page]:
