@@ -8,7 +8,7 @@ endif
 RUN := .venv/bin/python
 XLA := .venv-xla/bin/python
 
-.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers screenshots venv venv-xla venv-shows venv-fleet engines jobs vllm
+.PHONY: demo test tested lint bench false-alarms scenarios threads versions oldest newest newest-held gpu shows carriers docs dist screenshots venv venv-xla venv-shows venv-fleet engines jobs vllm
 
 demo: venv
 	@$(RUN) examples/demo.py
@@ -59,12 +59,12 @@ gpu:  # on a machine with an NVIDIA GPU: its own python3 and frameworks, no netw
 	@PYTHONPATH=tests python3 -m gpu $(or $(OUT),gpu-run)
 
 shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
-	@PYTHONPATH=tests/helpers $(RUN) tests/private_names.py --output docs/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
+	@PYTHONPATH=tests/helpers $(RUN) tests/private_names.py --output docs/evidence/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
 		tensorflow=$(RUN)
-	@$(RUN) benchmarks/forecasts.py --output docs/forecast.md
-	@.venv-shows/bin/python benchmarks/tensorflow_programs.py --output docs/tensorflow.md
-	@.venv-shows/bin/python benchmarks/published/shows.py --output docs/shows.md  # fetches programs from GitHub
-	@.venv-fleet/bin/python benchmarks/fleets/fleet.py --output docs/fleet.md  # needs Java 17 for Spark
+	@$(RUN) benchmarks/forecasts.py --output docs/evidence/forecast.md
+	@.venv-shows/bin/python benchmarks/tensorflow_programs.py --output docs/evidence/tensorflow.md
+	@.venv-shows/bin/python benchmarks/published/shows.py --output docs/evidence/shows.md  # fetches programs from GitHub
+	@.venv-fleet/bin/python benchmarks/fleets/fleet.py --output docs/evidence/fleet.md  # needs Java 17 for Spark
 
 carriers: venv  # every log of tests/log_specimens in every dressing (tests/helpers/log_dressings.py), cut anywhere, and changed
 	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_carriers.py
@@ -80,6 +80,19 @@ engines: venv .venv-engines-torch/built .venv-engines-jax/built  # trainers that
 vllm: .venv-vllm/built  # vLLM with a tiny model, offline and served: minutes, not in CI; what it wrote stays in vllm-run/
 	@.venv-vllm/bin/python -m examples.vllm
 
+docs: venv  # the site, at http://127.0.0.1:8000 until Ctrl-C
+	@$(RUN) -m mkdocs serve -q -f "$$($(RUN) docs/build.py)"
+
+dist: venv  # sdist and wheel in dist/, the wheel installed into an environment of its own, and tried there
+	@rm -rf dist build/clean
+	@$(RUN) -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
+	@$(RUN) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist dist/*.tar.gz
+	@$(PYTHON) -m venv build/clean
+	@build/clean/bin/python -m pip install -q --disable-pip-version-check dist/*.whl
+	@build/clean/bin/coldstep --version
+	@build/clean/bin/coldstep doctor
+	@ls -l dist
+
 screenshots: venv
 	@$(RUN) docs/screenshots.py
 
@@ -91,7 +104,7 @@ venv-shows: .venv-shows/built
 
 venv-fleet: .venv-fleet/built
 
-.venv/built: requirements/main.txt
+.venv/built: requirements/main.txt requirements/docs.txt
 .venv-xla/built: requirements/xla.txt
 .venv-shows/built: requirements/shows.txt
 .venv-fleet/built: requirements/fleet.txt
@@ -117,7 +130,7 @@ venv-fleet: .venv-fleet/built
 	@echo "building $(@D): the frameworks and the tools (minutes, once)"
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
-		-r $(filter-out %/common.txt,$(filter requirements/%,$^))  # -qq: pip warns of what an index lacks
+		$(patsubst %,-r %,$(filter-out %/common.txt,$(filter requirements/%,$^)))  # -qq: pip warns of what an index lacks
 	@$(if $(UNWANTED),$(@D)/bin/python -m pip uninstall -qq -y $(UNWANTED))
 	@flock setup.cfg $(@D)/bin/python -m pip install -qq --disable-pip-version-check -e .  # in a folder that both share
 	@cp tracer/coldstep.pth "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"  # only a wheel brings it

@@ -233,7 +233,7 @@ def measure(stacks: list[str]) -> dict[str, dict[str, Row]]:
 
 
 def heading(stacks: list[str]) -> str:
-    """What the rows stand below in docs/costs.md."""
+    """What the rows stand below in docs/evidence/costs.md."""
     return f"Of a cold compile: {', '.join(stacks)}"
 
 
@@ -257,7 +257,7 @@ def _line(name: str, took: float, hooks: float, threads: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stacks", nargs="*", choices=[*OF, []], help="default: jax, torch and tensorflow")
-    parser.add_argument("--keep", action="store_true", help="put it into docs/costs.md")
+    parser.add_argument("--keep", action="store_true", help="put it into docs/evidence/costs.md")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -1,6 +1,6 @@
 """Keeps what `make bench` measured, by commit, and tells it beside its goals and what was measured before.
 
-The kept figures are `benchmarks/figures.json`; README's first table of costs is made of the latest two.
+The kept figures are `benchmarks/figures.json`; the first table of docs/evidence/costs.md is made of the latest two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 KEPT = HERE / "figures.json"
-README = HERE.parent / "README.md"
+COSTS = HERE.parent / "docs/evidence/costs.md"
 BEGIN, END = "<!-- figures of make bench -->", "<!-- end of figures -->"
 
 
@@ -78,7 +78,7 @@ FIGURES = (
 
 
 def keep(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Add these results to what is kept, and make README's table anew; all that is kept."""
+    """Add these results to what is kept, and make the table of costs anew; all that is kept."""
     runs = json.loads(KEPT.read_text()) if KEPT.exists() else []
     said = {"commit": _git("rev-parse", "--short", "HEAD"), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
     figures = {row.name: row.of(results) for row in FIGURES}
@@ -86,10 +86,10 @@ def keep(results: dict[str, Any]) -> list[dict[str, Any]]:
     run = said | {"release": _git("describe", "--tags", "--exact-match"), "machine": results["machine"]}
     runs = [*(each for each in runs if each["commit"] != run["commit"]), run | {"figures": figures, "nulls": nulls}]
     KEPT.write_text(json.dumps(runs, indent=1) + "\n")
-    text = README.read_text()
+    text = COSTS.read_text()
     if BEGIN in text:
         before, rest = text.split(BEGIN)
-        README.write_text("\n".join([f"{before}{BEGIN}", *table(runs), f"{END}{rest.split(END)[1]}"]))
+        COSTS.write_text("\n".join([f"{before}{BEGIN}", *table(runs), f"{END}{rest.split(END)[1]}"]))
     return list(runs)
 
 

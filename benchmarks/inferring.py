@@ -94,7 +94,7 @@ def child(form: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", action="store_true", help="put it into docs/costs.md")
+    parser.add_argument("--keep", action="store_true", help="put it into docs/evidence/costs.md")
     parser.add_argument("--child", choices=FORMS)
     options = parser.parse_args()
     if options.child:

@@ -75,7 +75,7 @@ def hooked_ns(marked: bool) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="put it into docs/costs.md")
+    parser.add_argument("--keep", action="store_true", help="put it into docs/evidence/costs.md")
     options = parser.parse_args()
     os.environ.setdefault("PJRT_DEVICE", "CPU")
     lines = ["torch_xla's step marker, CPU per steady step (quartiles)                 goal"]

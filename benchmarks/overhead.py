@@ -515,7 +515,7 @@ def ratios(title: str, r: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--keep", action="store_true", help="keep it: docs/costs.md, figures.json, README")
+    parser.add_argument("--keep", action="store_true", help="keep it: docs/evidence/costs.md, figures.json")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each form (default: 15, at least 2)")
     options = parser.parse_args()
     rounds = options.rounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 import subprocess
@@ -10,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-COSTS = HERE.parent / "docs" / "costs.md"
+_FOLDED = re.compile(r"<details><summary>(.*?)</summary>\n(.*?)\n</details>\n*", re.DOTALL)
+# <details><summary>gemm</summary>
+COSTS = HERE.parent / "docs" / "evidence" / "costs.md"
 """What coldstep costs: the output of `make bench`."""
 
 
@@ -39,3 +42,13 @@ def write(page: Path, heading: str, text: str) -> None:
     else:
         after = old[found.end() :]
         page.write_text(f"{old[: found.start()]}{part}{f'{chr(10)}{after}' if after else ''}")
+
+
+def set_apart(page: Path, part: str, text: str) -> str:
+    """The text without what it has folded: that goes into the JSON file beside the page, by part and title."""
+    folded = {title: [line for line in body.split("\n") if line] for title, body in _FOLDED.findall(text)}
+    if folded:
+        rows = page.with_suffix(".json")
+        kept = json.loads(rows.read_text()) if rows.exists() else {}
+        rows.write_text(f"{json.dumps(kept | {part: folded}, indent=1, ensure_ascii=False)}\n")
+    return _FOLDED.sub("", text)

@@ -1,7 +1,7 @@
 """What a long run leaves, and what reading it takes, by how many steps and compiles it has.
 
     .venv/bin/python benchmarks/reading.py [--most STEPS] [--keep FILE]
-    python benchmarks/reading.py --plot FILE docs/reading.png         # and docs/reading.md; requirements/shows.txt
+    python benchmarks/reading.py --plot FILE docs/evidence/reading.png    # and reading.md; requirements/shows.txt
 
 Made-up runs, written by the recorder itself: one to a thousand thousand steps, ten to a thousand compiles. Seconds are
 CPU time, of fresh processes where something is read; memory is the most that such a process had.

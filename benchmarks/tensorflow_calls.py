@@ -1,6 +1,6 @@
 """What coldstep costs a program of TensorFlow's, beside TensorFlow's own profiler: its steps, and what it traces cold.
 
-    .venv/bin/python benchmarks/tensorflow_calls.py [--rounds 3] [--output docs/tensorflow.md]
+    .venv/bin/python benchmarks/tensorflow_calls.py [--rounds 3] [--output docs/evidence/tensorflow.md]
 
 Counted is what lies around a call of a graph: a clock is read before and after what the program calls, and before and
 after what TensorFlow calls in the end, in the step itself. Counted is also the time of a cold trace's hooks, on their

@@ -1,6 +1,6 @@
 """Programs of TensorFlow's, run unchanged: what coldstep says of each, held against what a person would.
 
-    .venv-shows/bin/python benchmarks/tensorflow_programs.py [NAME…] [--mirror FOLDER] [--output docs/tensorflow.md]
+    .venv-shows/bin/python benchmarks/tensorflow_programs.py [NAME…] [--mirror FOLDER] [--output PAGE]
 
 Those in benchmarks/ordinary were written for this, and know nothing of coldstep; the others are published ones of
 shows.toml, which says at which commit, and how they are shortened. EXPECTED has, for each, the recompiles that somebody
@@ -159,7 +159,7 @@ def part(name: str, report: str, wrong: list[str], trace: Trace) -> str:
     else:
         said = re.match('"""(.*?)"""', (ORDINARY / f"{name}.py").read_text(), re.DOTALL)
         assert said is not None
-        link, about = f"[{name}](../benchmarks/ordinary/{name}.py)", said[1]
+        link, about = f"[{name}](../../benchmarks/ordinary/{name}.py)", said[1]
     compiled = [row for row in trace.cost if row.first_step and trace.intervals[row.first_step.interval].compiles]
     firsts = ", ".join(f"{row.name} {row.first_step.attributed_share:.1%}" for row in compiled)
     verdict = "; ".join(wrong) or "as expected"
@@ -167,19 +167,20 @@ def part(name: str, report: str, wrong: list[str], trace: Trace) -> str:
     told = _LIBRARIES.sub("", "\n\n".join(sections))
     lines = [f"### {link}", about, textwrap.fill(EXPECTED[name].useful, 120)]
     return "\n\n".join([*lines, f"Recompiles and second traces: {verdict}. Of first steps has a name: {firsts}.",
-                        f"```text\n{told}\n```"])  # fmt: skip
+                        f"<details><summary>{name}</summary>\n{told}\n</details>"])  # fmt: skip
 
 
 _ABOUT = """\
 `benchmarks/tensorflow_programs.py` {made}. {whose}; each ran under
-`coldstep run`, without marks. Below is what the report says of steps, recompiles and anything else.
+`coldstep run`, without marks. What each report says of steps, recompiles and
+anything else is in [tensorflow.json](tensorflow.json).
 
 {parts}
 """
 _SECTIONS = {
     "Five ordinary programs": "None of these programs knows of coldstep",
     "Published programs": "These are at a commit of their repositories, shortened as "
-    "[shows.toml](../benchmarks/published/shows.toml) says",
+    "[shows.toml](../../benchmarks/published/shows.toml) says",
 }
 
 
@@ -205,7 +206,7 @@ def main() -> int:
         for section, whose in _SECTIONS.items():
             if parts[section]:
                 text = _ABOUT.format(made=made, whose=whose, parts="\n\n".join(parts[section]))
-                pages.write(options.output, section, text)
+                pages.write(options.output, section, pages.set_apart(options.output, section, text))
     return failed
 
 

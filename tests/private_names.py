@@ -1,4 +1,4 @@
-"""What holds without a private name of a framework's, each taken away alone; and docs/private_names.md, which says it.
+"""What holds without a private name of a framework's, each taken away alone: docs/evidence/private_names.md.
 
 `python tests/private_names.py --output PAGE jax=PYTHON …`: the Python of an environment that has the framework.
 """

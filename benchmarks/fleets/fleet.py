@@ -1,7 +1,7 @@
 """Fleets of traces: what reading and reporting them takes, here, on a Ray cluster of three nodes and from an S3 server;
 that what was planted in them is named, and nothing where nothing was; and that DuckDB and Spark answer alike.
 
-    make venv venv-fleet && .venv-fleet/bin/python benchmarks/fleets/fleet.py [PART…] --output docs/fleet.md
+    make venv venv-fleet && .venv-fleet/bin/python benchmarks/fleets/fleet.py [PART…] --output docs/evidence/fleet.md
 
 A part is a framework and a number of traces (jax:2000; JAX's are also read again, with workers that are killed, on Ray
 and from S3), a page and a timeline of so many ranks (ranks:512), or the documented questions (questions:5000). What the

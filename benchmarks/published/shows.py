@@ -505,7 +505,7 @@ _HEAD = """\
 # Published programs, run as they are
 
 `make shows` at {commit}, {date}, {cores} cores at a load of {load:.0f}. Each program is fetched at the commit behind
-its name, shortened by the settings in [shows.toml](../benchmarks/published/shows.toml), which says where its data is
+its name, shortened by the settings in [shows.toml](../../benchmarks/published/shows.toml), which says where its data is
 made up, and run plain, under `coldstep run --no-infer`, under `coldstep run`, and with `coldstep.step()` put in by a
 script around the lines that a person would call a step. In the columns: what was inferred / what the marks give; of
 compiles and graph breaks, with / without the hooks that see steps. It *holds* where the number of steps is the same but

@@ -23,7 +23,7 @@ _HEAD = """\
 # Published programs on JAX {new}, beside {old}
 
 Run on {date} by `benchmarks/published/shows_beside.py` at {commit}, {cores} cores. Each program of
-[shows.md](../shows.md) is at the same commit and as short as there, and was run once on each release under `coldstep
+[shows.md](shows.md) is at the same commit and as short as there, and was run once on each release under `coldstep
 run`, as it is. *Same*: the same steps by the same rule, settled at the same step, and the same recompiles by cause,
 argument and values. Where a program fails, it is run without coldstep, too, and the line with which it then ends stands
 there.

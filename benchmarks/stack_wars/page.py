@@ -1,4 +1,4 @@
-"""Writes the measured parts of docs/stack-wars.md, and its pictures, from what `python -m benchmarks.stack_wars` left.
+"""Writes the measured parts of docs/evidence/stack-wars.md, its pictures, and stack-wars.json, which has each reason.
 
 `.venv-shows/bin/python -m benchmarks.stack_wars.page [stack-wars]`, on the machine that they were left on: matplotlib,
 which draws, is in that environment. A part of which nothing is there stays as it was.
@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 
 import psutil
+from benchmarks.pages import set_apart
 from benchmarks.stack_wars import STACKS, fitting
 from benchmarks.stack_wars.models import MODELS
 from benchmarks.stack_wars.pair import Row, read
@@ -28,7 +29,7 @@ from coldstep.model import Trace
 from coldstep_viewers.commands.compare.compare import compared_programs
 from coldstep_viewers.pages.frameworks_text import lead, reasons
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/evidence"
 PAGE = DOCS / "stack-wars.md"
 _FIT, _PROGRAMS = "would it fit", "programs"
 """The parts of the page, beside one for each size."""
@@ -56,7 +57,7 @@ def main() -> None:
     page = PAGE.read_text()
     for part, lines in parts.items():
         if lines:
-            page = replaced(page, part, lines)
+            page = replaced(page, part, set_apart(PAGE, part, "\n".join(lines)).split("\n"))
     PAGE.write_text(page)
 
 
@@ -94,7 +95,7 @@ def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
     for model, war in wars.items():
         said = lead(war.stacks).removeprefix("Least time in all: ") if war.stacks is not None else ""
         yield f"- {model}: {said or 'not known, for not every stack has a steady step.'}"
-    yield from ("", "### Why", "")
+    yield from ("", "Each figure with its reason: [stack-wars.json](stack-wars.json).", "")
     for model, war in wars.items():
         yield from why(f"{model}: <code>{SIZES_OF[model][of]}</code>", war)
     yield from ("### Losses", "")
@@ -231,10 +232,11 @@ def predictions(folder: Path) -> Iterator[str]:
         measured = " | ".join(_measured(folder / of / model / f"{stack}.pftrace", said.fit))
         yield f"| {of} | {model} | {stack} | {words} | {measured} |"
     yield ""
-    yield from ("What it is held for when most is held, and what makes it smaller where it does not fit:", "")
+    yield "<details><summary>What it is held for when most is held, and what makes it smaller</summary>"
     for (of, model, stack), said in found.items():
         if said.fit is not None:
             yield f"- {model}, {of}, {stack}: {_held(said.fit)}"
+    yield "</details>"
     yield ""
 
 
@@ -281,7 +283,8 @@ def programs(folder: Path) -> Iterator[str]:
     yield "## The programs beside each other"
     yield ""
     yield f"`python -m benchmarks.stack_wars --size {of} --ir`: the step's StableHLO, as `coldstep compare` shows it:"
-    yield "products, gathers and the like that are the same in two stacks are paired, and what differs there is told."
+    yield "products, gathers and the like that are the same in two stacks are paired. What differs is in"
+    yield "[stack-wars.json](stack-wars.json)."
     yield ""
     for model, war in fought(folder / f"{of}-ir").items():
         kept = [(stack, row) for stack, row in war.traced.items() if _has_stablehlo(war.traces[stack])]

@@ -1,4 +1,4 @@
-"""The pictures of docs/stack-wars.md: where the time of the first steps went, and how long a steady step takes."""
+"""The pictures of docs/evidence/stack-wars.md: where the first steps' time went, and how long a steady step takes."""
 
 from __future__ import annotations
 

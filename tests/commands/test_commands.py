@@ -1026,7 +1026,7 @@ def test_the_commands_are_listed_and_the_version_is_told(tmp_path: Path) -> None
     sections = re.findall(r"(?s)\n(\w[\w ]*):\n(.*?)(?=\n\n|$)", listed)
     assert {title: re.findall(r"(?m)^  (\w+)  ", rows) for title, rows in sections if title != "Options"} == {
         "Record": ["run"],
-        "Understand": ["report", "open", "log", "sql"],
+        "Understand": ["report", "open", "explain", "log", "sql"],
         "Compare": ["diff", "compare", "cache", "forecast"],
         "Check": ["check"],
         "Jobs and fleets": ["merge", "fleet"],

@@ -213,7 +213,8 @@ def test_the_figures_agree_wherever_people_look(demo: Demo, browser: Browser, tm
 
 
 def test_the_documented_queries_answer_the_three_questions(demo: Demo, engine: ModuleType) -> None:
-    queries = re.findall(r"```sql\n(.*?)```", (DEMO.parents[1] / "docs" / "perfetto.md").read_text(), re.DOTALL)
+    page = DEMO.parents[1] / "docs/how-to/perfetto.md"
+    queries = re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
     cost, again, compiled = engine.query(demo.path, *queries)
     first = {f"{name} 0 first": ledger(demo.steps(name)[:1]) for name in NAMES}
     assert {(row["step"], row["phase"]): round(row["seconds"] * 1e9) for row in cost} == {

@@ -55,7 +55,8 @@ def test_the_page_has_each_section_that_it_does_not_draw() -> None:
 def test_what_is_said_in_the_short_form_is_known_to_be_short() -> None:
     assert document(sample()).shortened
     assert not document(sample(), every=True).shortened
-    assert markdown(sample()).endswith("by itself.")
+    explained = "What it means, with examples: `coldstep explain shape data_dependent`"
+    assert markdown(sample()).endswith(f"by itself.\n\n{explained}")
     assert markdown(sample(), every=True) != markdown(sample())
 
 

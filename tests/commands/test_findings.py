@@ -31,6 +31,7 @@ FINDINGS = {
     "diff t.pftrace u.pftrace": ("text", "json"),
     "compare t.pftrace u.pftrace": ("text", "json", "html"),
     "cache t.pftrace": ("text", "json"),
+    "explain shape": ("text", "json", "markdown"),
 }
 
 

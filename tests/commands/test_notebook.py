@@ -18,7 +18,7 @@ nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytestmark = pytest.mark.jax
 
-VIEWERS = Path(__file__).parents[2] / "docs" / "viewers.md"
+VIEWERS = Path(__file__).parents[2] / "docs/how-to/notebooks.md"
 CELLS = [
     """
     %load_ext coldstep
@@ -77,7 +77,7 @@ def cells(folder: Path) -> list[list[Any]]:
 
 
 def test_the_example_of_the_docs_runs_as_it_is_written(tmp_path: Path) -> None:
-    [block] = re.findall(r"## Notebooks\n\n```\n(.*?)```", VIEWERS.read_text(), flags=re.DOTALL)
+    [block] = re.findall(r"# In a notebook\n\n```\n(.*?)```", VIEWERS.read_text(), flags=re.DOTALL)
     load, *cells = block.replace("\n%", "\n\n%").split("\n\n")
     sources = [
         load,

@@ -19,7 +19,7 @@ import coldstep
 from coldstep.model import Cache, Component, InferredBy
 from coldstep_viewers.export import queries, tables
 
-DOCS = Path(__file__).parents[2] / "docs" / "tables.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 
 
 @pytest.fixture(scope="module")

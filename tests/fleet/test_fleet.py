@@ -600,7 +600,7 @@ def test_labels_of_the_environment_are_always_columns(made: Path) -> None:
         report(str(made / "runs"))
 
 
-DOCS = Path(__file__).parents[2] / "docs" / "tables.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 
 
 def test_the_documented_questions_are_answered(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

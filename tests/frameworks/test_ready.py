@@ -515,7 +515,7 @@ def test_the_workflow_of_a_service_names_the_calls(tmp_path: Path, monkeypatch: 
     assert done.exit_code == 1
     for call in ("classify(params, jnp.zeros((1, 64), jnp.int32))", "classify(params, jnp.zeros((2, 16), jnp.int32))"):
         assert f"Add to the warm-up: {call}" in done.stdout
-        assert call in (HERE.parent / "README.md").read_text()
+        assert call in (HERE.parent / "docs/how-to/serving.md").read_text()
     assert "2 compiles after serving" in Path("coldstep.xml").read_text()
 
 

@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from benchmarks.pages import set_apart
 from benchmarks.stack_wars import fitting, page, pair
 from benchmarks.stack_wars.__main__ import run
 from benchmarks.stack_wars.pair import Row
@@ -248,6 +249,15 @@ def test_of_a_stack_that_keeps_not_all_of_its_programs_the_page_says_so(lazy_war
     [heading] = [line for line in page.programs(tmp_path) if line.startswith("<details>")]
     assert re.search(r"torch_xla \d+", heading)
     assert "openxla not counted (not all programs were kept)" in heading
+
+
+def test_what_a_page_has_folded_is_kept_as_data_beside_it(tmp_path: Path) -> None:
+    folded = "<details><summary>gemm</summary>\n\n- **jax**\n  - First 9 ms\n\n</details>\n\nafter\n"
+    assert set_apart(tmp_path / "page.md", "tiny", f"before\n\n{folded}") == "before\n\nafter\n"
+    assert set_apart(tmp_path / "page.md", "small", "nothing\n") == "nothing\n"
+    set_apart(tmp_path / "page.md", "small", folded)
+    rows = {"gemm": ["- **jax**", "  - First 9 ms"]}
+    assert json.loads((tmp_path / "page.json").read_text()) == {"tiny": rows, "small": rows}
 
 
 def test_a_part_of_the_page_is_made_anew_and_the_others_stay() -> None:

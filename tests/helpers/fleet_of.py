@@ -403,7 +403,7 @@ def strangers(found: Report, truth: dict[str, tuple[str, ...]]) -> list[str]:
 def documented() -> tuple[list[str], list[tuple[str, str]]]:
     """Of the page on tables: the program that lists the files that count, that which has Spark read them, and the
     questions with their titles."""
-    fleets = (Path(__file__).parents[2] / "docs/tables.md").read_text().partition("## Fleets")[2]
+    fleets = (Path(__file__).parents[2] / "docs/reference/tables.md").read_text().partition("## Fleets")[2]
     programs = re.findall(r"```python\n(.*?)```", fleets, re.DOTALL)
     return programs, re.findall(r"```sql\n-- (.*?)\n(.*?)```", fleets, re.DOTALL)
 

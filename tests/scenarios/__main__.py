@@ -18,7 +18,9 @@ from scenarios.runner import run_all
 def main() -> int:
     """Print the matrices. The exit code is 1 where anything is not as expected."""
     parser = argparse.ArgumentParser(prog="python -m scenarios", description=__doc__)
-    parser.add_argument("--catalogue", type=Path, metavar="FILE", help="also write the catalogue of causes to FILE")
+    parser.add_argument(
+        "--catalogue", action="store_true", help="also write what `coldstep explain` shows of each cause"
+    )
     options = parser.parse_args()
     here = [stack for stack in scenarios.ENVIRONMENTS if scenarios.interpreter(stack)]
     programs = [path for stack in here for path in scenarios.programs(stack)]
@@ -39,9 +41,9 @@ def main() -> int:
     recompiles = sum(len(outcome.scenario.recompiles) for outcome in outcomes)
     verdict = f"{len(complaints)} not as expected" if complaints else "all as expected"
     print(f"{len(outcomes)} programs, {recompiles} recompiles: {verdict}")
-    if options.catalogue is not None:
+    if options.catalogue:
         try:
-            catalogue.write(options.catalogue, results, folder.name)
+            catalogue.write(catalogue.CATALOGUE / "examples.json", results, folder.name)
         except catalogue.CatalogueError as error:
             print(error, file=sys.stderr)
             return 1

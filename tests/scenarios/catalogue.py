@@ -1,11 +1,12 @@
-"""Writes docs/recompiles.md: each cause and graph break with a program that provokes it, and the report it really gave.
+"""Writes examples.json of the catalogue: a program for each cause and graph break, and the report it really gave.
 
-What is said of them is in mechanisms.toml. The part of a stack that did not run stays as it is in the file.
+What is said of them is in causes.toml beside it. The part of a stack that did not run stays as it is in the file.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import textwrap
 import tomllib
@@ -16,34 +17,12 @@ from typing import Any
 
 import scenarios
 from coldstep.model import GraphBreak, Location, Recompile, Trace
+from coldstep_viewers.catalogue.pages import BREAKS, NOTHING, TITLES
 from coldstep_viewers.report.sentences import cause
 from coldstep_viewers.report.terminal import render
 from scenarios.matrix import CAUSES
 
-TITLES = {"jax": "JAX", "torch": "torch.compile", "torch_xla": "torch_xla", "tensorflow": "TensorFlow"}
-BREAKS = ("data_dependent", "side_effect", "unsupported_call", "explicit", "skipped_frame", "host_read", "other")
-"""The kinds of graph breaks, in the order in which they are shown."""
-_WIDTH = 120
-_HEAD = """\
-# Why it recompiled
-
-Each cause that coldstep names, with a small program that provokes it, the report that this program gave, and what to
-change; below each, the other programs of the same cause and what was reported of them. The programs are those of
-[tests/scenarios](../tests/scenarios), where the `# expect:` lines are what the tests hold the report to; JAX sees two
-CPU devices. The costs are left out of the reports: they differ from run to run. Words in the reports that are new to
-you are in the [glossary](glossary.md).
-
-This file is generated: `cd tests && ../.venv/bin/python -m scenarios --catalogue ../docs/recompiles.md` runs every
-program and writes down what was reported. What is said about each cause comes from
-[mechanisms.toml](../tests/scenarios/mechanisms.toml).
-
-In the table: how many programs there are of each cause, and the way to them.
-"""
-_NOTHING = """\
-### {title}: nothing
-
-What looks as if it would compile again, and does not. A recompile reported for one of these is an error.
-"""
+CATALOGUE = Path(__file__).parents[2] / "viewers/coldstep_viewers/catalogue"
 _SECTIONS = {"recompile": "Recompiles", "break": "Graph breaks"}
 _DURATION = r"[\d.]+ (?:ns|µs|ms|s|min \d+ s|h \d+ min)"
 _COST = re.compile(rf"(?:, cost |(?<= times), ){_DURATION}")
@@ -58,7 +37,7 @@ class CatalogueError(Exception):
 
 @dataclass(slots=True)
 class Entry:
-    """What mechanisms.toml says of a cause, or a kind of graph break, in a stack; and the programs that expect it."""
+    """What causes.toml says of a cause, or a kind of graph break, in a stack; and the programs that expect it."""
 
     stack: str
     about: str
@@ -70,13 +49,13 @@ class Entry:
     others: list[Path]
 
     @property
-    def heading(self) -> str:
-        return f"### {TITLES[self.stack]}: {'graph break, ' if self.of == 'break' else ''}{self.name}"
+    def key(self) -> str:
+        return f"break.{self.name}" if self.of == "break" else self.name
 
 
 def entries(stack: str) -> list[Entry]:
     """One for each cause and each kind of break that a program of the stack expects, in the taxonomy's order."""
-    said = tomllib.loads((scenarios.HERE / "mechanisms.toml").read_text()).get(stack, {})
+    said = tomllib.loads((CATALOGUE / "causes.toml").read_text()).get(stack, {})
     recompiled: dict[str, list[Path]] = {}
     broken: dict[str, list[Path]] = {}
     for path in scenarios.programs(stack):
@@ -87,12 +66,12 @@ def entries(stack: str) -> list[Entry]:
             broken.setdefault(kind, []).append(path)
     found = [_entry(stack, "recompile", name, recompiled, said) for name in sorted(recompiled, key=CAUSES.index)]
     breaks = said.get("break", {})
-    return found + [_entry(stack, "break", name, broken, breaks) for name in sorted(broken, key=BREAKS.index)]
+    return found + [_entry(stack, "break", name, broken, breaks) for name in sorted(broken, key=[*BREAKS].index)]
 
 
 def _entry(stack: str, of: str, name: str, programs: dict[str, list[Path]], said: dict[str, Any]) -> Entry:
     if name not in said:
-        raise CatalogueError(f"mechanisms.toml says nothing of the {of} {name} in {stack}")
+        raise CatalogueError(f"causes.toml says nothing of the {of} {name} in {stack}")
     program = scenarios.HERE / stack / f"{said[name]['program']}.py"
     if program not in programs[name]:
         raise CatalogueError(f"{stack}/{program.stem} does not expect {name}")
@@ -101,50 +80,22 @@ def _entry(stack: str, of: str, name: str, programs: dict[str, list[Path]], said
 
 
 def write(file: Path, results: Mapping[Path, Trace | Exception], folder: str) -> None:
-    """Write the catalogue to `file`, from the traces that the programs left in the folder named `folder`."""
-    old = file.read_text() if file.exists() else ""
-    ran = {path.parent.name for path in results}
-    found = {stack: entries(stack) for stack in TITLES if scenarios.programs(stack)}
+    """Write the examples to `file`, from the traces that the programs left in the folder named `folder`."""
+    made = json.loads(file.read_text()) if file.exists() else {}
     portable = _Portable(folder)
-    parts = [_part(stack, found[stack], results, portable) if stack in ran else _kept(old, stack) for stack in found]
-    file.write_text("\n".join([_HEAD, _contents(found), *filter(None, parts)]))
+    for stack in dict.fromkeys(path.parent.name for path in results):
+        made[stack] = _part(stack, results, portable)
+    ordered = {stack: made[stack] for stack in TITLES if stack in made}
+    file.write_text(f"{json.dumps(ordered, indent=1, ensure_ascii=False)}\n")
 
 
-def _kept(old: str, stack: str) -> str:
-    """The stack's part of the file as it is."""
-    match = re.search(rf"^## {re.escape(TITLES[stack])}\n.*?(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
-    return f"{match[0].rstrip()}\n" if match else ""
-
-
-def _contents(found: dict[str, list[Entry]]) -> str:
-    """A table of causes and stacks."""
-    lines = [f"| | {' | '.join(f'[{TITLES[stack]}](#{_anchor(TITLES[stack])})' for stack in found)} |"]
-    lines.append("| --- |" + " ---: |" * len(found))
-    cells = {(e.of, e.name, stack): e for stack, mine in found.items() for e in mine}
-    for of, names in (("recompile", CAUSES), ("break", BREAKS)):
-        for name in names:
-            row = [cells.get((of, name, stack)) for stack in found]
-            if any(row):
-                counts = (f"[{1 + len(e.others)}](#{_anchor(e.heading)})" if e else "" for e in row)
-                lines.append(f"| {'graph break, ' if of == 'break' else ''}{name} | {' | '.join(counts)} |")
-    quiet = (
-        f"[{len(_quiet(stack))}](#{_anchor(_NOTHING.format(title=TITLES[stack]).splitlines()[0])})" for stack in found
-    )
-    return "\n".join([*lines, f"| nothing | {' | '.join(quiet)} |", ""])
-
-
-def _part(stack: str, found: list[Entry], results: Mapping[Path, Trace | Exception], portable: _Portable) -> str:
-    lines = [f"## {TITLES[stack]}", ""]
-    for entry in found:
-        block = _block(entry, _ran(results, entry.program), portable)
-        lines += [entry.heading, "", _filled(entry.about), "", _filled(f"**Fix:** {entry.fix}"), ""]
-        lines += [f"```python\n{entry.program.read_text().rstrip()}\n```", "", f"```text\n{block}\n```", ""]
-        if entry.others:
-            lines += ["More of them:", ""]
-            lines += [_listed(path) + _briefly(entry, _ran(results, path), portable) for path in entry.others]
-            lines.append("")
-    quiet = [_listed(path) for path in _quiet(stack)]
-    return "\n".join([*lines, _NOTHING.format(title=TITLES[stack]), *quiet, ""])
+def _part(stack: str, results: Mapping[Path, Trace | Exception], portable: _Portable) -> dict[str, dict[str, Any]]:
+    part = {}
+    for entry in entries(stack):
+        more = [f"{summary(path)}{_briefly(entry, _ran(results, path), portable)}" for path in entry.others]
+        report = _block(entry, _ran(results, entry.program), portable)
+        part[entry.key] = {"program": entry.program.read_text().rstrip(), "report": report, "more": more}
+    return part | {NOTHING: {"program": "", "report": "", "more": [summary(path) for path in _quiet(stack)]}}
 
 
 def _quiet(stack: str) -> list[Path]:
@@ -158,19 +109,10 @@ def _ran(results: Mapping[Path, Trace | Exception], program: Path) -> Trace:
     return result
 
 
-def _anchor(heading: str) -> str:
-    """The name that a heading has in a link, as GitHub makes it."""
-    return re.sub(r"[^\w -]", "", heading.lstrip("# ").lower()).replace(" ", "-")
-
-
-def _listed(path: Path) -> str:
+def summary(path: Path) -> str:
+    """A program's name, and what its docstring says of it."""
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    about = " ".join(docstring.partition("\n\n")[0].split())
-    return f"- [{path.stem}](../tests/scenarios/{path.parent.name}/{path.name}): {about}"
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return f"{path.stem}: {' '.join(docstring.partition(chr(10) * 2)[0].split())}"
 
 
 # --- what was reported ----------------------------------------------------------------------------------------------

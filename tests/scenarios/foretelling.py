@@ -1,7 +1,7 @@
 """Holds forecasts against what then happened: a program's calls of compiled functions, taken down as it runs.
 
 `python -m scenarios.foretelling` does so for every program whose causes are to be seen in the arguments, all of a stack
-in one process, and prints a row for each; `--output FILE` writes the table of docs/forecast.md.
+in one process, and prints a row for each; `--output FILE` writes the table of docs/evidence/forecast.md.
 """
 
 from __future__ import annotations

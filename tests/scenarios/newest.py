@@ -1,4 +1,4 @@
-"""`make newest`: runs programs on the newest frameworks that pip resolves here, and writes docs/newest.md.
+"""`make newest`: runs programs on the newest frameworks that pip resolves here, and writes docs/evidence/newest.md.
 
 Each stack gets an environment of its own in `.versions`, of the newest Python that runs, which each run brings up to
 date. What was right is written to requirements/newest.txt; with `--held` that file is what is installed and run.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from scenarios import versions
 from scenarios.versions import FOLDER, ROOT, Release, Run
 
-PAGE = ROOT / "docs/newest.md"
+PAGE = ROOT / "docs/evidence/newest.md"
 HELD = ROOT / "requirements/newest.txt"
 PACKAGES = {
     "jax": ("jax", "flax", "equinox", "optax"),
@@ -33,13 +33,13 @@ _HEAD = """\
 # The newest that pip gives
 
 `make newest` asks pip for the newest releases on the newest Python that runs, each stack in an environment of its own,
-and runs there `coldstep doctor`, the programs of [tests/scenarios](../tests/scenarios) (all of JAX's and TensorFlow's,
-30 of PyTorch's), and the same programs without marks under `coldstep run`. *Right* is what [versions.md](versions.md)
-calls so.
+and runs there `coldstep doctor`, the programs of [tests/scenarios](../../tests/scenarios) (all of JAX's and
+TensorFlow's, 30 of PyTorch's), and the same programs without marks under `coldstep run`. *Right* is what
+[versions.md](versions.md) calls so.
 It exits 1 where a program is wrong, less than 95 % are right, doctor fails, or a collector is partial: it lacks a hook
 on these releases. What no release lets coldstep observe is shown, and is no reason. What was right stands in
-[requirements/newest.txt](../requirements/newest.txt), of which CI runs 30 programs of JAX's. A stack without a row was
-not run yet. All of it ran on a CPU: no figure of a GPU was measured.
+[requirements/newest.txt](../../requirements/newest.txt), of which CI runs 30 programs of JAX's. A stack without a row
+was not run yet. All of it ran on a CPU: no figure of a GPU was measured.
 
 | stack | Python | packages | pip's configuration holds back | not observed | right, marked | right, unmarked | run |
 | --- | --- | --- | --- | --- | ---: | ---: | --- |

@@ -1,7 +1,7 @@
-"""`make versions`: runs every program on older and newer releases of the frameworks, and writes docs/versions.md.
+"""`make versions`: every program on older and newer releases of the frameworks; writes docs/evidence/versions.md.
 
 Each release gets an environment of its own, built once, in the folder `.versions`, which git ignores. What its run gave
-is kept beside the page, in docs/versions.json: the page is made of all that is there.
+is kept beside the page, in docs/evidence/versions.json: the page is made of all that is there.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from scenarios.elsewhere import HELD, NOT_EXPRESSIBLE, SHORT, WRONG, Result
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".versions"
-PAGE = ROOT / "docs/versions.md"
-KEPT = ROOT / "docs/versions.json"
+PAGE = ROOT / "docs/evidence/versions.md"
+KEPT = ROOT / "docs/evidence/versions.json"
 RELEASES = {
     "jax": ("0.12.0.1", "0.11.2", "0.10.2", "0.10.0", "0.9.2", "0.8.3", "0.7.2", "0.6.2", "0.5.3", "0.4.38", "0.4.35"),
     "torch": ("2.15.0", "2.14.1", "2.13.0", "2.12.1", "2.11.0", "2.10.0", "2.9.1", "2.8.0", "2.7.1", "2.6.0", "2.5.1"),
@@ -50,7 +50,7 @@ _PYTHON = "3.11"
 _HEAD = """\
 # Works on what is installed
 
-Every program of [tests/scenarios](../tests/scenarios) was run on each of these releases, and its report held against
+Every program of [tests/scenarios](../../tests/scenarios) was run on each of these releases, and its report held against
 what the program expects. *Right*: of the programs that provoke something and that the release can express, those whose
 report says all of it: causes, arguments, values, findings. *Short*: it says less (`unknown`, a null), or nothing and
 also that something was not observed. *Wrong*: it says something else, or is silent without saying so. *Quiet*: of the

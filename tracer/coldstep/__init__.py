@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coldstep.ahead.forecast_rows import call
     from coldstep.expect import RecompileError, expect_no_recompile
     from coldstep.loading import load
+    from coldstep.loading.summary import summary
     from coldstep.notices.coming import Coming
     from coldstep.notices.late import LateCompile, NotReadyError
     from coldstep.notices.recompiled import Recompiled
@@ -38,6 +39,7 @@ __all__ = [
     "ready",
     "step",
     "steps",
+    "summary",
     "trace",
     "wait",
     "would_fit",
@@ -56,6 +58,7 @@ _LATER = {
     "expect_no_recompile": "expect",
     "forecast": "ahead.forecast",
     "load": "loading",
+    "summary": "loading.summary",
     "would_fit": "ahead.fit",
 }
 

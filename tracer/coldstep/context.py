@@ -1,7 +1,7 @@
 """What a compile's signature holds beyond its inputs: texts, under keys of which each form is declared here.
 
-Collectors build their keys with the forms, and whoever reads a trace takes them apart with the same. docs/format.md
-lists them. Imports nothing but the standard library.
+Collectors build their keys with the forms, and whoever reads a trace takes them apart with the same.
+docs/reference/format.md lists them. Imports nothing but the standard library.
 """
 
 from __future__ import annotations

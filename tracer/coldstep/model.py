@@ -20,7 +20,7 @@ from coldstep.vocabulary import OURS, Vocabulary
 from coldstep.vocabulary import UNATTRIBUTED as UNATTRIBUTED
 
 JSON_SCHEMA = "coldstep/1"
-"""Of `report --json` (docs/format.md); a trace file has one of its own."""
+"""Of `report --json` (docs/reference/format.md); a trace file has one of its own."""
 SECTIONS = (
     "run", "processes", "collectors", "intervals", "cost", "compiles", "recompiles", "graph_breaks", "settling",
     "readiness", "job_ready", "findings", "answers", "memory", "builds", "autotuning", "transfers",

@@ -32,6 +32,7 @@ from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import IR, Begin, CollectorState, End, Event, Note, StepBegin, StepEnd, is_worth_a_file
 from coldstep.recording import import_time
 from coldstep.recording.buffer import Buffers, Drain, Thread
+from coldstep.recording.counters import counters
 from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED, Window
 from coldstep.recording.ending import (
     cells,
@@ -282,6 +283,15 @@ class Session:
         from coldstep.loading import load
 
         return str(self._viewers["terminal"].load()(load(self._file)))
+
+    def metrics(self) -> dict[str, float]:
+        """What compiled so far, in numbers: `compiles`, `compile_s`, `recompiles`, `recompile_s`, `cache_hits`.
+
+        It may be called at any time, from any thread, and after the block.
+        """
+        if self._alive:
+            self._drain.flush()
+        return counters(self._recorder.ended())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows in a terminal; a notebook has the page."""

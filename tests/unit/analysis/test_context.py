@@ -62,7 +62,7 @@ def test_a_third_party_may_name_any_cause() -> None:
 
 
 def test_every_form_leads_to_a_cause_and_is_documented() -> None:
-    text = (ROOT / "docs/format.md").read_text()
+    text = (ROOT / "docs/reference/format.md").read_text()
     for form in FORMS:
         assert form.cause in {"", "unknown", *(cause.name for cause in CAUSES)}
         said = f"`{form.key(f'<{form.place}>')}`" if form.place else f"`{form.word}`"
@@ -113,4 +113,4 @@ def test_a_run_row_is_read_as_it_was_written() -> None:
     assert run_row(row.at_begin() | row.at_end()) == row
     keys = {field.name for field in fields(RunRow)}
     assert keys == row.at_begin().keys() | row.at_end().keys()
-    assert keys <= set(re.findall(r"`(\w+)`", (ROOT / "docs/format.md").read_text()))
+    assert keys <= set(re.findall(r"`(\w+)`", (ROOT / "docs/reference/format.md").read_text()))

@@ -103,12 +103,11 @@ def test_every_kind_of_finding_that_is_made_has_a_meaning() -> None:
     assert made - {"cuda_graph"} == {kind.name for kind in FINDINGS if not kind.reported}  # which only a budget says
 
 
-def test_the_glossary_has_the_words_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_words_has_those_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    import words
+    import build
 
-    text = words.GLOSSARY.read_text()
-    assert text == words.written(text), "python docs/words.py"
+    text = "\n".join(build.words())
     assert all(f"| `{kind.name}` | {kind.meaning} |" in text for kind in FINDINGS)
 
 

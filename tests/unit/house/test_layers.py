@@ -99,12 +99,13 @@ ARROWS = {
         "tensorflow": "steps",
     },
     "coldstep_viewers": {
+        "catalogue": "",
         "ci": "",
         "export": "",
         "pages": "",
         "report": "pages",
         "fleet": "export pages",
-        "commands": "ci export pages report fleet",
+        "commands": "catalogue ci export pages report fleet",
     },
 }
 """By package and room, from the bottom up, the rooms that it may import from: each stands above it."""

@@ -25,6 +25,16 @@ NAMES = ("said", "told", "found", "mine")
 MOST_NAMED = 64
 """A ratchet: whoever renames one lowers it, and nobody raises it."""
 
+NEWCOMERS = [
+    ROOT / "README.md",
+    *(path for kind in ("*.md", "how-to/*.md", "explanation/*.md") for path in (ROOT / "docs").glob(kind)),
+]
+"""The pages for those who use coldstep; reference and evidence have words of their own."""
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+# ```console … ```, `coldstep run`
+MOST_IN_PAGES = 36
+"""A ratchet, too."""
+
 
 def modules(root: Path = ROOT) -> Iterator[Path]:
     for package in PACKAGES:
@@ -88,6 +98,12 @@ def named(root: Path = ROOT) -> Counter[str]:
 def test_what_is_printed_is_plain() -> None:
     counted = idioms()
     assert counted.total() <= MOST_IDIOMS, counted.most_common(20)
+
+
+def test_what_newcomers_read_is_plain() -> None:
+    found = {path.name: len(IDIOM.findall(_CODE.sub("", path.read_text()))) for path in NEWCOMERS}
+    assert sum(found.values()) <= MOST_IN_PAGES, Counter(found).most_common(20)
+    assert found["README.md"] == found["getting-started.md"] == found["index.md"] == 0
 
 
 def test_names_say_what_a_thing_is() -> None:

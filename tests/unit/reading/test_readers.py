@@ -105,7 +105,7 @@ def _below(group: click.Group, above: str) -> Iterator[tuple[str, click.Command]
 def test_no_command_with_an_output_replaces_what_it_reads(
     trace: Path, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert set(_REPLACING) == _outputs()
+    assert set(_REPLACING) == _outputs() - {"explain --output"}  # which reads no file
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tables, "tables")
     shutil.copyfile(trace, "t.pftrace")

@@ -152,8 +152,8 @@ def test_enumerations_name_every_word_that_stands_in_a_trace() -> None:
 
 
 def test_what_stands_in_a_trace_is_documented() -> None:
-    """docs/format.md names every kind of track, every argument, every instant, and every part of the JSON."""
-    named = set(re.findall(r"`([\w ]+)`", (Path(__file__).parents[3] / "docs" / "format.md").read_text()))
+    """docs/reference/format.md names every kind of track, every argument, every instant, and every part of the JSON."""
+    named = set(re.findall(r"`([\w ]+)`", (Path(__file__).parents[3] / "docs" / "reference" / "format.md").read_text()))
     instants = {layout.STEP_BEGAN, layout.STEP_ENDED, layout.HEARTBEAT, layout.NOTE, layout.COLLECTOR, layout.CLOCK}
     found = {*OURS.tracks, *instants, layout.GRAPH_BREAK, *re.findall(r"^(\w+)  ", COMPILE_ARGS, re.MULTILINE)}
     for path in TRACES:

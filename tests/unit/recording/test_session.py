@@ -421,7 +421,7 @@ def test_a_kill_in_the_middle_of_a_compile_shows_which_and_for_how_long(tmp_path
     engine.assert_clean(tmp_path / "t.pftrace", open_slices=True)
     [rows] = engine.query(
         tmp_path / "t.pftrace",
-        # as docs/perfetto.md has it, for what was open has a dur of -1
+        # as docs/how-to/perfetto.md has it, for what was open has a dur of -1
         "select s.name, sum(iif(dur = -1, trace_end() - ts, dur)) ns from slice s join track t on t.id = s.track_id "
         "where t.name = 'Step phases' and s.name = 'xla.compile'",
     )

@@ -14,8 +14,8 @@ from coldstep._util.expressions import expression
 from coldstep.vocabulary import OURS
 
 FILE_SCHEMA = "coldstep/1"
-"""The version of a trace's layout (docs/format.md): it goes up when a reader of the last one would misread it. The
-schema of `report --json` is another thing."""
+"""The version of a trace's layout (docs/reference/format.md): it goes up when a reader of the last one would misread
+it. The schema of `report --json` is another thing."""
 # coldstep: "coldstep/1"
 _SCHEMA = expression(r"coldstep/([0-9]{1,9})")
 _READ = range(1, 2)  # the layouts that are read here

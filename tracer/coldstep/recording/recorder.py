@@ -44,6 +44,7 @@ from coldstep.pftrace import layout
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import OPEN_END, Writer
 from coldstep.recording.buffer import Thread
+from coldstep.recording.counters import Ended
 from coldstep.recording.device_tracks import DeviceTracks, Held, Ties
 from coldstep.recording.source_lines import Blocks, quoted_place, with_code
 from coldstep.recording.steady_steps import Patterns, plain_step
@@ -392,6 +393,19 @@ class Recorder:
     def compiles(self) -> list[Retold]:
         """All compiles so far. May be called from any thread after a flush."""
         return [compile_.retold() for compile_ in self._compiles.values()]
+
+    def ended(self) -> list[Ended]:
+        """All compiles that have ended so far. May be called from any thread after a flush."""
+        return [
+            Ended(
+                row.took_ns,
+                row.outcome,
+                row.arrow is not None or "earlier" in row.args,
+                row.args.get("parent") is not None,
+            )
+            for row in list(self._compiles.values())
+            if row.ended_ns is not None
+        ]
 
     def variants_of(self, compile_id: str) -> tuple[list[Retold], int]:
         """A compile, the last, after all others of its identity so far; and how long it took. May be called from any

@@ -19,8 +19,8 @@ from coldstep_viewers.commands.output import echo, fail
 
 _GROUPS = {
     "Record": {"run": "record.run"},
-    "Understand": {"report": "understand.report", "open": "understand.open", "log": "understand.log",
-                   "sql": "understand.sql"},
+    "Understand": {"report": "understand.report", "open": "understand.open", "explain": "understand.explain",
+                   "log": "understand.log", "sql": "understand.sql"},
     "Compare": {"diff": "compare.diff", "compare": "compare.compare", "cache": "compare.cache",
                 "forecast": "compare.forecast"},
     "Check": {"check": "check.check"},
@@ -32,6 +32,8 @@ _GROUPS = {
 _OLDER = {"lock": "check.lock", "fleet-report": "jobs.fleet_report"}
 """Names that scripts still call: `check --write-baseline`, `fleet report`."""
 _COMMANDS = {name: module for group in _GROUPS.values() for name, module in group.items()}
+COMPLETING = "_COLDSTEP_COMPLETE"
+"""The variable by which a shell asks click what may come next."""
 _WIDEST = max(map(len, _COMMANDS))
 
 
@@ -73,7 +75,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module = (_COMMANDS | _OLDER).get(cmd_name)
         if cmd_name not in self.commands and module is not None:
-            self.add_command(help_option(import_module(f"coldstep_viewers.commands.{module}").command), cmd_name)
+            command = help_option(import_module(f"coldstep_viewers.commands.{module}").command)
+            if COMPLETING in os.environ:
+                _complete_files(command)
+            self.add_command(command, cmd_name)
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -85,6 +90,13 @@ class _Commands(click.Group):
                 formatter.write_dl(
                     [(f"{name:{_WIDEST}}", command.get_short_help_str(width)) for name, command in rows if command]
                 )
+
+
+def _complete_files(command: click.Command) -> None:
+    """Have the shell complete an argument of any text as the name of a file, for most are traces."""
+    for argument in command.params:
+        if isinstance(argument, click.Argument) and argument.type is click.STRING:
+            argument.type = click.Path()
 
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:

@@ -72,7 +72,7 @@ _COLUMNS: dict[str, tuple[tuple[str, pa.DataType], ...]] = {
     ),
 }  # fmt: skip
 SCHEMAS = {name: pa.schema([*_KEYS, *columns]) for name, columns in _COLUMNS.items()}
-"""The columns of each table; docs/tables.md explains them."""
+"""The columns of each table; docs/reference/tables.md explains them."""
 
 _EDGE = 1 << 16
 LABEL = "label_"

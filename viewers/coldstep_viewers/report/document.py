@@ -122,6 +122,8 @@ class Document:
     vocabulary: Vocabulary
     shortened: str = ""
     """That the document is shortened, and how to get the whole."""
+    explained: str = ""
+    """The command that explains the causes that are named."""
 
 
 def line(text: str, style: Style = "") -> Line:

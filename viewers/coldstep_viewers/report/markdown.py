@@ -33,6 +33,9 @@ def _lines(shown: Document) -> Iterator[str]:
             yield from ("", f"and {count(len(section.parts) - _MAX_PARTS, 'more part')}; --format json has them all.")
     if shown.shortened:
         yield from ("", text(shown.shortened))
+    if shown.explained:
+        words, _, command = shown.explained.rpartition(": ")
+        yield from ("", f"{text(words)}: {_code(command)}")
 
 
 def _answers(shown: Head) -> Iterator[str]:

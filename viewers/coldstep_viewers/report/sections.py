@@ -10,6 +10,7 @@ from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.model import Autotuning, Build, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.rows.intervals import alone
+from coldstep.vocabulary import OURS
 from coldstep_viewers.report import after_ready, memory_and_ranks
 from coldstep_viewers.report.answers import head, numbers
 from coldstep_viewers.report.cache_reuse import next_process
@@ -30,6 +31,7 @@ from coldstep_viewers.report.what_happened import after, graph_breaks, others, r
 
 _MAX_CHILDREN = 8
 _MAX_BUILDS = 5
+_MOST_EXPLAINED = 3
 _PASS, _MOST_PASSES = "xla.pass.", 10
 _INSIDE = {
     "xla.codegen": "XLA: code generation",
@@ -50,7 +52,20 @@ def document(trace: Trace, every: bool = False) -> Document:
         sections=[Section(key, title, parts) for key, title, parts in written if parts],
         vocabulary=trace.vocabulary,
         shortened="" if every else SHORTENED,
+        explained=_explained(trace),
     )
+
+
+def _explained(trace: Trace) -> str:
+    """The command that explains the dearest causes."""
+    named = Counter[str]()
+    for row in trace.recompiles:
+        named[row.cause] += row.cost_ns or 0
+    for each in trace.graph_breaks:
+        named[each.kind] += each.cost_ns or 0
+    unnamed = {row.name for row in trace.vocabulary.causes.values()} - OURS.causes.keys() | {"unknown", "other"}
+    words = [name for name, _ in named.most_common() if name not in unnamed]
+    return f"What it means, with examples: coldstep explain {' '.join(words[:_MOST_EXPLAINED])}" if words else ""
 
 
 def _about(trace: Trace) -> Iterator[str]:

@@ -90,6 +90,8 @@ def _written(shown: Document) -> Iterator[RenderableType]:
     if shown.shortened:
         yield ""
         yield _text(shown.shortened, "italic")
+    if shown.explained:
+        yield _text(shown.explained, "italic")
 
 
 def _answers(shown: Head) -> Iterator[RenderableType]:

@@ -1,0 +1,60 @@
+"""A word of the catalogue as text for a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from coldstep_viewers.catalogue.pages import NOTHING, TITLES, Page, meanings, pages
+
+_QUIET = "These look as if they would compile again, and do not. A recompile reported for one of them is an error."
+
+
+def listed() -> str:
+    """All words that have pages, and in which stacks."""
+    stacks: dict[str, list[str]] = {}
+    for page in pages():
+        stacks.setdefault(page.name, []).append(TITLES[page.stack])
+    width = max(map(len, stacks))
+    rows = (
+        (name, words, ", ".join(dict.fromkeys(stacks[name]))) for name, words in meanings().items() if name in stacks
+    )
+    return "\n".join(f"{name:{width}}  {words} ({where})" for name, words, where in rows)
+
+
+def as_text(name: str, shown: Iterable[Page], width: int) -> str:
+    """A word and its pages, for a terminal of that many columns."""
+    lines = [f"{name}: {meanings()[name]}"]
+    for page in shown:
+        lines += ["", page.title]
+        for label, body in (("", _about(page)), ("Fix: ", page.fix)):
+            lines += textwrap.wrap(label + body, width, initial_indent="  ", subsequent_indent="  ") if body else []
+        for label, block in _blocks(page):
+            lines += ["", f"  {label}:", textwrap.indent(block, "    ")]
+        for line in page.more:
+            lines += textwrap.wrap(line, width, initial_indent="  - ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def as_markdown(shown: Iterable[Page], level: int = 2) -> str:
+    """The pages as sections of that level."""
+    return "\n".join(line for page in shown for line in _section(page, "#" * level))
+
+
+def _section(page: Page, marks: str) -> Iterator[str]:
+    yield from (f"{marks} {page.title}", "", _about(page), "")
+    if page.fix:
+        yield from (f"**Fix:** {page.fix}", "")
+    for (label, block), language in zip(_blocks(page), ("python", "text"), strict=False):
+        yield from (f"{label}:", "", f"```{language}", block, "```", "")
+    yield from (f"- {line}" for line in page.more)
+    yield ""
+
+
+def _about(page: Page) -> str:
+    return _QUIET if page.name == NOTHING else page.about
+
+
+def _blocks(page: Page) -> list[tuple[str, str]]:
+    blocks = [("A program that does it", page.program), ("What coldstep reports of it", page.report)]
+    return [(label, block) for label, block in blocks if block]
