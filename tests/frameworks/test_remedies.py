@@ -58,6 +58,7 @@ CURED = {
     "jax_dtype": ("dtype", "edit", "rounding"),
     "jax_equinox_count": ("static_argument", "edit", "rounding"),
     "jax_equinox_given": ("static_argument", "edit", "rounding"),
+    "jax_jit_of_its_line": ("new_function", "edit", "nothing"),
     "jax_lambda": ("new_function", "edit", "nothing"),
     "jax_new_function": ("new_function", "edit", "nothing"),
     "jax_object": ("static_argument", "edit", "nothing"),

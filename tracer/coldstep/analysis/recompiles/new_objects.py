@@ -6,7 +6,7 @@ import re
 
 from coldstep._util.expressions import expression
 from coldstep.analysis.remedies.blocks import Written, block_around
-from coldstep.analysis.remedies.edits import called, keyword_of
+from coldstep.analysis.remedies.edits import called, keyword_of, makes
 from coldstep.analysis.remedies.made_once import made_once
 from coldstep.analysis.remedies.table import Place
 from coldstep.model import Change, Compile, Location, Trace
@@ -27,8 +27,10 @@ def made_anew(trace: Trace, compile_: Compile, change: Change, place: Place) -> 
     if place.location is None:
         return None
     if change.mechanism == "new_function":
-        function = called(place.line)
-        return _once(trace, place.location, function, function)
+        made, function = makes(place.line), called(place.line)
+        return _once(trace, place.location, compile_.function, made) or _once(
+            trace, place.location, function, function
+        )
     object_ = _OBJECT.match(change.after or "")
     if change.mechanism != "static_argument" or object_ is None or change.argument is None or place.call is None:
         return None
