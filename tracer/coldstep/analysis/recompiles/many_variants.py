@@ -17,7 +17,7 @@ from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.rules.dynamo import UNBACKED
 from coldstep.context import CACHE
-from coldstep.model import Compile, Finding, Recompile, Remedy, Trace
+from coldstep.model import Change, Compile, Finding, Recompile, Remedy, Trace
 from coldstep.places import is_installed
 
 _OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
@@ -28,8 +28,11 @@ _MAX_ARGUMENTS = 3  # that are told with their values
 
 _ONE_FOR_ALL = Row(
     "The modules differ in {argument}, which is compiled in: where forward() does without it, one compile serves them "
-    "all."
+    "all.",
+    environment={"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"},
 )
+# coldstep: "self.idx"
+_OF_MODULE = expression(r"self((?:\.[A-Za-z_]\w*)+)")
 _ONE_DTYPE = Row(
     "The modules share one compile where {argument} has one dtype: cast it before the first of them to that which they "
     "return, {dtype}.",
@@ -169,7 +172,7 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
             reasons.append(_of_recompile(recompiled[row.id], row))
         elif previous and row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
             constant = change.mechanism in ("module_attribute", "python_scalar")
-            names = {"argument": str(change.argument), "dtype": dtype_name(change.after)}
+            names = {"argument": str(change.argument), "dtype": dtype_name(change.after), "sources": _source(change)}
             case = Case(f"modules.{change.mechanism}:{change.argument}", names, _place(trace, change.argument, rows))
             casts = change.mechanism == "dtype" and names["dtype"]
             chosen = _ONE_FOR_ALL if constant else _ONE_DTYPE if casts else _ALIKE
@@ -180,6 +183,13 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
             words = alike[0].text
             reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, words, alike))
     return reasons
+
+
+def _source(change: Change) -> str:
+    """Dynamo's own name of a whole number that modules hold; "" of anything else."""
+    held = _OF_MODULE.fullmatch(change.argument or "")
+    whole = (change.before or "").isdecimal() and (change.after or "").isdecimal()
+    return f"L['self']{held[1]}" if held is not None and whole else ""
 
 
 def _place(trace: Trace, argument: str | None, rows: list[Compile]) -> Place:
