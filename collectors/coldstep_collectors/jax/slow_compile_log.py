@@ -12,12 +12,18 @@ from coldstep_collectors.log_definitions import about_unasked
 
 # JAX 0.10: "[Compiling module jit_train_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS="
 # JAX 0.10: "[Compiling module jit_train_step for CPU] Very slow compile?"
+# JAX 0.3: "[Compiling module jit_train_step.8] Very slow compile?"
 _SLOW = re.compile(
-    r"\[Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500})(?: for [^\]]{1,99})?\] Very slow compile"
+    r"\[Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?(?: for [^\]]{1,99})?\] Very slow compile"
 )
+# JAX 0.3: "Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo and attach"
+_ALARM = "Very slow compile?"
+# JAX 0.3: "Compiling module jit_train_step.99150"
+_NAME = re.compile(r"\s*Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?$")
 # JAX 0.10: "The operation took 2m27.1s"
 _TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
 _REPEATED_WITHIN = 6  # lines
+_NAMED_WITHIN = 2
 _ONLY_SLOW = Unseen(
     "all other compiles, and why these happened: the log has only XLA's alarm at a slow one (it shows more with env: "
     'JAX_LOG_COMPILES: "1", JAX_EXPLAIN_CACHE_MISSES: "1")',
@@ -37,17 +43,22 @@ class SlowCompiles:
         self._log = log
         self._open: tuple[Begin, str] | None = None
         self._seen = self._goes_on_without = False
+        self._awaits = 0
+        """In how many lines the name of the module may come, below an alarm without one."""
         self._repeats, self._left = "", 0  # XLA repeats the alarm below the time that a compile took
 
     @property
     def goes_on(self) -> bool:
         """Whether the next line is asked for: it may repeat the alarm, or show that the log does not end with it."""
-        return self._open is not None or self._left > 0
+        return self._open is not None or self._left > 0 or self._awaits > 0
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
         self._left -= self._left > 0
-        if match := _SLOW.search(line.text):
+        named = _NAME.match(line.text) if self._awaits else None
+        self._awaits = _NAMED_WITHIN if _ALARM in line.text else max(0, self._awaits - 1)
+        if match := _SLOW.search(line.text) or named:
+            self._awaits = 0
             if self._left and match["name"] == self._repeats:
                 self._left = 0
                 return True
