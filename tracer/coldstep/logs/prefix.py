@@ -54,6 +54,9 @@ _LOGGER = re.compile(
 # PyTorch 2.13: ".../torch/_dynamo/guards.py:2772] text"
 # Abseil: "dispatch.py:204] text"
 _SOURCE = re.compile(r"(?P<source>[\w./\\:-]{0,200}\.py:\d+)(?:\] ?| [-|] )")
+# Vllm: "10-08 06:06:34 [backends.py:539] text"
+# Vllm: "02-18 04:51:36 backends.py:577] text"
+_VLLM = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[?[\w/]{1,60}\.py:\d{1,6}\] ?")
 # Vllm: "(EngineCore pid=7) text"
 # Ray: "(RayTrainWorker pid=7, ip=10.0.0.2) text"
 _PID = re.compile(
@@ -95,7 +98,7 @@ _NOISE = re.compile(
     r"std(?:out|err) [FP] |#\d+ (?:\d+\.\d+ )?|##\[\w+\]|::\w+::|(?:>{1,3}|#{1,3}|\|) "
     r"|[^|]{0,60}?\d{1,3}%\|[^|]{0,300}\|[^\]\n]{0,100}\] ?|\S{1,200}\.py::\S{1,200} "
 )
-_PIECES = (_JOB, _DATED, _LEVEL, _LOGGER, _SOURCE, _PID, _JOURNAL, _OF_RANK, _NOISE, _WORKER, _LABEL)
+_PIECES = (_JOB, _DATED, _VLLM, _LEVEL, _LOGGER, _SOURCE, _PID, _JOURNAL, _OF_RANK, _NOISE, _WORKER, _LABEL)
 
 # Ray: "text [repeated 7x across cluster]"
 # Python: "text [jax._src.dispatch]"
