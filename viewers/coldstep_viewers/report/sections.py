@@ -13,6 +13,8 @@ from coldstep.rows.intervals import alone
 from coldstep_viewers.report import after_ready, memory_and_ranks
 from coldstep_viewers.report.answers import head, numbers
 from coldstep_viewers.report.cache_reuse import next_process
+from coldstep_viewers.report.compiled_by_log import compiled
+from coldstep_viewers.report.compiled_by_log import rows as compiled_rows
 from coldstep_viewers.report.document import Cell, Document, Item, Part, Section, Table, line, paragraph
 from coldstep_viewers.report.folding import SHORTENED, at_one_place
 from coldstep_viewers.report.headline import clauses
@@ -75,6 +77,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
         yield "ranks", f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
     yield "job_ready", after_ready.job_title(trace), _job_ready(trace)
     yield from (("time", title, parts) for title, parts in ledgers(trace, every))
+    yield "compiled", f"Compiled ({len(compiled_rows(trace))})", compiled(trace, every)
     yield "steps", "Steps", steps(trace, every, {*above})
     if trace.readiness:
         yield "ready", f"After coldstep.ready() ({after_ready.number_of(trace)})", after(trace)
