@@ -1,0 +1,360 @@
+"""Logs as people post them: cut, quoted, without their heads. The public lines, with other names, paths and numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from coldstep.errors import TraceError
+from coldstep.logs import convert
+from coldstep.model import Trace
+from coldstep_viewers.report.terminal import render
+
+
+def traced(text: str, folder: Path) -> Trace:
+    """The trace that a log makes."""
+    (folder / "ci.log").write_text(text)
+    convert([str(folder / "ci.log")], str(folder / "ci.pftrace"), lambda read, total: None)
+    return coldstep.load(folder / "ci.pftrace")
+
+
+def failures(trace: Trace) -> list[str]:
+    return [row.text for row in trace.findings if row.kind == "failed_compile"]
+
+
+# --- PyTorch ------------------------------------------------------------------------------------------------------
+
+LIMITS_OF_2_0 = """\
+   function: 'collect' (/venv/net/conv.py:281)
+   reasons:  tensor 'edges' strides mismatch at index 0. expected 5263, actual 5147
+to diagnose recompilation issues, see https://pytorch.org/docs/master/dynamo/troubleshooting.html.
+[2023-02-22 19:40:57,184] torch._dynamo.convert_frame: [WARNING] torch._dynamo hit config.cache_size_limit (64)
+   function: 'spread' (/venv/net/utils.py:52)
+   reasons:  ___check_obj_id(past, 94636661886208)
+to diagnose recompilation issues, see https://pytorch.org/docs/master/dynamo/troubleshooting.html.
+"""
+
+
+def test_a_reason_of_pytorch_2_0_need_not_be_quoted_nor_the_first_line_dated(tmp_path: Path) -> None:
+    trace = traced(LIMITS_OF_2_0, tmp_path)
+    told = [row.evidence[0] for row in trace.findings if row.kind == "cache_limit"]
+    assert told[0].startswith("layout, the last time: edges was stride 5263")
+    assert told[1] == "identity, the last time: another object in past"
+    assert trace.run.started.startswith("2023-02-22")
+
+
+def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
+    stamp = "V0506 17:15:05.960000 367 torch/_dynamo/guards.py:3384] [0/{}] [__recompiles] "
+    text = (
+        f"{stamp.format(1)}Recompiling function forward in /repo/checks/sizes.py:13\n"
+        f"{stamp.format(1)}    triggered by the following guard failure(s):\n"
+        f"{stamp.format(1)}    - 0/0: tensor 'x' size mismatch at index 0. expected 7, actual 8\n"
+        f"{stamp.format(2)}Recompiling function forward in /repo/che"
+    )
+    trace = traced(text, tmp_path)
+    place = coldstep.model.Location("/repo/checks/sizes.py", 13, "forward")
+    assert [row.location for row in trace.compiles] == [place, place]
+    assert "TORCH_LOGS=recompiles:" not in (trace.recompiles[-1].advice or "")  # it was on: the lines are lost
+    assert "are lost" in trace.recompiles[-1].evidence[0]
+
+
+def test_a_file_without_a_line_has_no_line_0(tmp_path: Path) -> None:
+    text = (
+        "[2023-05-15 11:33:09,972] torch._dynamo.convert_frame.__recompiles: [DEBUG] "
+        "('Recompiling function predict in test.py', \"triggered by the following guard failure: L['text'] == 'a'\")\n"
+    )
+    trace = traced(text, tmp_path)
+    assert trace.compiles[0].location is None
+    assert "predict" in render(trace)
+    assert "test.py:0" not in render(trace)
+    assert any("test.py" in line for line in trace.recompiles[0].evidence)
+
+
+def test_blanks_that_a_page_has_taken_do_not_matter(tmp_path: Path) -> None:
+    stamp = "V0703 10:34:13.273000 140 torch/_dynamo/guards.py:2590] [0/1] [__recompiles] "
+    words = (
+        "Recompiling function f in /repo/b.py:3",
+        "triggered by the following guard failure(s):",
+        "- 0/0: tensor 'L['x']' size mismatch at index 0. expected 4, actual 5",
+    )
+    [row] = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path).recompiles
+    assert (row.cause, row.argument) == ("shape", "x")
+
+
+def test_a_recompile_that_is_an_error_is_a_failed_compile(tmp_path: Path) -> None:
+    text = "torch._dynamo.exc.RecompileError: Recompiling function forward in /venv/site-packages/net.py:389\n"
+    trace = traced(text, tmp_path)
+    assert [(row.function, row.outcome) for row in trace.compiles] == [("forward", "failed")]
+    assert "RecompileError" in failures(trace)[0]
+
+
+def test_the_warning_of_a_value_that_is_read_is_a_graph_break(tmp_path: Path) -> None:
+    stamp = "[rank1]:W0906 20:38:55.305000 569 torch/_dynamo/variables/tensor.py:1047] [7/0] "
+    words = (
+        "    torch._dynamo.config.capture_scalar_outputs = True",
+        "or:",
+        "    env TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS=1",
+        "to include these operations in the captured graph.",
+        "",
+        "Graph break: from user code at:",
+        '  File "/repo/metrics.py", line 789, in accuracy',
+        "    ).sum().item() / (mask.sum().item() + 1e-6)",
+    )
+    trace = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path)
+    [row] = trace.graph_breaks
+    assert (row.kind, row.location) == (
+        "data_dependent",
+        coldstep.model.Location("/repo/metrics.py", 789, "accuracy"),
+    )
+    assert "none happened" not in "".join(trace.collectors[0].missing).partition("graph breaks")[2][:60]
+
+
+def test_a_break_that_is_cut_before_its_reason_says_so(tmp_path: Path) -> None:
+    stamp = "    V1112 13:10:18.379000 529 torch/_dynamo/convert_frame.py:1282] [5/0] [__graph_breaks] "
+    words = (
+        "Graph break: skip: from user code at:",
+        '  File "/repo/hooks.py", line 85, in check',
+        "    if not spec.is_in(item):",
+        "Traceback (most recent call last):",
+    )
+    [row] = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path).graph_breaks
+    assert "not in the log" in row.reason
+
+
+def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
+    stamp = "W1110 17:56:13.321000 774 torch/_dynamo/convert_frame.py:1550] [0/8] "
+    words = (
+        "torch._dynamo hit config.recompile_limit (8)",
+        "   function: 'forward' (/repo/test.py:30)",
+        "   last reason: 0/7: ___check_type_id(self, 224599728)        # a = self.net1(x)  # test.py:31 in forward",
+    )
+    error = "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True. Excessive"
+    trace = traced("".join(f"{stamp}{line}\n" for line in words) + f"\n.....\n{error}\n", tmp_path)
+    [limit] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert "tensor" not in (limit.advice or "")
+    assert any("FailOnRecompileLimitHit" in line for line in limit.evidence)
+    assert len(trace.compiles) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "W0318 17:26:58.812000 2814 torch/_dynamo/convert_frame.py:1009]     raise self._exception\n"
+            "W0318 17:26:58.812000 2814 torch/_dynamo/convert_frame.py:1009] torch._dynamo.exc.BackendCompilerFailed: "
+            "backend='inductor' raised:\n"
+            "W0318 17:26:58.812000 2814 torch/_dynamo/convert_frame.py:1009] AssertionError:\n",
+            "AssertionError",
+        ),
+        ("backend='inductor' raised:\nRuntimeError: Cannot find a working triton installation.\n", "triton"),
+        (
+            "Unsupported: Data-dependent branching\n  Explanation: Detected data-dependent branching\n\n"
+            'from user code:\n   File "/repo/net.py", line 7, in forward\n    if x.sum() > 0:\n\n'
+            'Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace. For more, set TORCH_LOGS="+dynamo"\n',
+            "Detected data-dependent branching",
+        ),
+        (
+            "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718] torch._dynamo.exc.Unsupported: no such operation\n"
+            "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718]   Explanation: it returned a string\n",
+            "it returned a string",
+        ),
+    ],
+    ids=["suppressed", "bare", "notebook", "vllm"],
+)
+def test_an_error_without_its_head_or_class_is_a_failed_compile(text: str, words: str, tmp_path: Path) -> None:
+    trace = traced(text, tmp_path)
+    assert [row.outcome for row in trace.compiles] == ["failed"]
+    assert words in failures(trace)[0]
+
+
+def test_an_error_is_told_beside_the_recompiles_of_its_log(tmp_path: Path) -> None:
+    stamp = "V0919 16:15:57.093000 255 torch/_dynamo/guards.py:2997] [0/1] [__recompiles] "
+    recompiles = (
+        f"{stamp}Recompiling function forward in /repo/net.py:440\n"
+        f"{stamp}    triggered by the following guard failure(s):\n"
+        f"{stamp}    - 0/0: tensor 'x' size mismatch at index 0. expected 7, actual 8\n"
+    )
+    error = "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: no triton\n"
+    trace = traced(
+        f"{recompiles}step 1\n{error}INFO 06-20 16:02:35 [monitor.py:34] torch.compile takes 9 s in total\n", tmp_path
+    )
+    assert len(trace.recompiles) == 1
+    assert ["no triton" in text for text in failures(trace)] == [True]
+    assert "vLLM's model" in {row.function for row in trace.compiles}
+
+
+VLLM = """\
+(EngineCore pid=10) INFO 10-08 06:06:34 [backends.py:550] Dynamo bytecode transform time: 6.98 s
+(EngineCore pid=10) INFO 10-08 06:06:51 [backends.py:215] Compiling a graph for dynamic shape takes 16.87 s
+(EngineCore pid=10) INFO 10-08 06:06:52 [monitor.py:34] torch.compile takes 23.86 s in total
+"""
+LOADED = """\
+2026-06-10 11:30:42 | backends | 139623526012736 | INFO : Dynamo bytecode transform time: 14.33 s
+2026-06-10 11:30:44 | backends | 139623526012736 | INFO : Directly load the compiled graph(s) for compile range (1, 8192) from the cache, took 1.803 s
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "seconds"),
+    [
+        (VLLM, "compiled", {"dynamo.trace": 6.98, "inductor.compile": 16.87}),
+        (LOADED, "cache_hit", {"dynamo.trace": 14.33, "inductor.cache": 1.803}),
+        ("> INFO 12-05 22:39:04 monitor.py:13] graph compilation takes 14.73 s in total\n", "compiled", {}),
+    ],
+    ids=["compiled", "loaded", "quoted"],
+)
+def test_vllm_tells_what_each_part_took(text: str, outcome: str, seconds: dict[str, float], tmp_path: Path) -> None:
+    [row] = traced(text, tmp_path).compiles
+    assert row.outcome == outcome
+    assert {name: ns / 1e9 for name, ns in row.segments[0].phases.items()} == pytest.approx(seconds)
+
+
+# --- JAX and XLA --------------------------------------------------------------------------------------------------
+
+ALARM_OF_2022 = """\
+2022-02-15 16:22:05.982180: E external/org_tensorflow/tensorflow/compiler/xla/service/slow_operation_alarm.cc:55]
+********************************
+Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo and attach the results.
+Compiling module jit_apply_fn.99150
+********************************
+"""
+ALARM_WITH_A_NUMBER = (
+    "[trainer/0] [Compiling module jit_sgd_step.8] Very slow compile?  If you want to file a bug, run\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "function"), [(ALARM_OF_2022, "apply_fn"), (ALARM_WITH_A_NUMBER, "sgd_step")], ids=["below", "number"]
+)
+def test_the_alarm_of_an_older_xla_names_the_function(text: str, function: str, tmp_path: Path) -> None:
+    trace = traced(text, tmp_path)
+    assert [row.function for row in trace.compiles] == [function]
+    assert function in render(trace)
+
+
+def test_jaxs_lines_of_its_cache_stand_for_compiles_where_there_are_no_others(tmp_path: Path) -> None:
+    key = "692d535c186e55067e5cd64384afa04e"
+    text = (
+        f"DEBUG:2025-05-13 10:09:17,680:jax._src.compiler:109: PERSISTENT COMPILATION CACHE MISS for 'jit_step' with "
+        f"key 'jit_step-{key}'\n"
+        "DEBUG:2025-05-13 10:09:22,020:jax._src.compiler:71: 'jit_step' took at least 1.00 seconds to compile (4.34s)\n"
+        f"DEBUG:2025-05-13 10:09:22,021:jax._src.compilation_cache:247: Not writing persistent cache entry with key "
+        f"'jit_step-{key}' since cache is disabled/not initialized\n"
+        f"DEBUG:2025-05-13 10:09:24,021:jax._src.compiler:109: Persistent compilation cache hit for 'jit_other' with "
+        f"key 'jit_other-{key}'\n"
+    )
+    trace = traced(text, tmp_path)
+    assert [(row.function, row.outcome) for row in trace.compiles] == [("step", "compiled"), ("other", "cache_hit")]
+    assert trace.compiles[0].wall_ns == 4_340_000_000
+    assert trace.compiles[0].caches[0].why == "disabled"
+    assert trace.recompiles == []
+
+
+def test_a_compile_of_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Path) -> None:
+    text = (
+        "WARNING:2025-08-19 18:15:49,419:jax._src.dispatch:98: Finished tracing + transforming solve for jit in 1 sec\n"
+        "WARNING:2025-08-19 18:15:49,420:jax._src.interpreters.pxla:1861: Compiling jit(solve) with global s"
+    )
+    [row] = traced(text, tmp_path).compiles
+    assert (row.function, row.outcome) == ("solve", "in_progress")
+
+
+# --- torch_xla and TensorFlow -------------------------------------------------------------------------------------
+
+METRICS = """\
+[MetricsData; step=4]
+Metric: CompileTime
+  TotalSamples: 4
+  Accumulator: 08s849ms784.283us
+  Rate: 0.211497 / second
+Counter: CachedCompile
+  Value: 2
+Counter: aten::_local_scalar_dense
+  Value: 36
+"""
+
+
+def test_torch_xlas_metrics_count_its_compiles(tmp_path: Path) -> None:
+    trace = traced(METRICS, tmp_path)
+    assert [row.stack for row in trace.compiles] == ["torch_xla"] * 4
+    assert trace.recompiles == []
+    [missing] = trace.collectors[0].missing
+    assert "4, in 8.8 s, and 36 values" in missing
+    later = traced(METRICS + METRICS.replace("Samples: 4", "Samples: 9").partition("  Accum")[0], tmp_path)
+    assert len(later.compiles) == 9
+    assert "8.8 s" not in later.collectors[0].missing[0]
+
+
+RETRACED = (
+    "WARNING:tensorflow:5 out of the last 9 calls to <function train_step at 0x7f0ac15a7f80> triggered tf.function "
+    "retracing. Tracing is expensive\n"
+)
+
+
+def test_the_same_warning_once_more_is_no_further_trace(tmp_path: Path) -> None:
+    trace = traced(2 * RETRACED, tmp_path)
+    assert len(trace.compiles) == 5
+    assert {row.advice for row in trace.recompiles} == {trace.recompiles[0].advice}
+    assert "reduce_retracing=True" in (trace.recompiles[0].advice or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RETRACED.replace("at 0x", "at \n0x"),
+        RETRACED.replace("5 out of", "5 of"),
+    ],
+    ids=["wrapped", "by-hand"],
+)
+def test_a_warning_of_tensorflows_is_read_as_people_write_it(text: str, tmp_path: Path) -> None:
+    assert [row.function for row in traced(text, tmp_path).compiles] == ["train_step"] * 5
+
+
+def test_what_tensorflow_says_once_of_xla_is_one_compile(tmp_path: Path) -> None:
+    text = (
+        "2024-01-02 10:00:00.123456: I external/local_xla/xla/service/service.cc:168] XLA service 0x7f initialized\n"
+        "I0000 00:00:1704189600.123456 1000 device_compiler.h:186] Compiled cluster using XLA!  This line is logged at "
+        "most once for the lifetime of the process.\n"
+    )
+    assert [row.stack for row in traced(text, tmp_path).compiles] == ["tensorflow"]
+
+
+# --- of the report, and of logs that tell nothing -----------------------------------------------------------------
+
+
+def test_a_log_without_a_year_says_that_the_year_is_a_guess(tmp_path: Path) -> None:
+    stamp = "W1110 17:56:13.321000 774 torch/_dynamo/convert_frame.py:1550] [0/8] "
+    text = f"{stamp}torch._dynamo hit config.recompile_limit (8)\n{stamp}   function: 'f' (/repo/a.py:3)\n"
+    assert any("name no year" in note for note in traced(text, tmp_path).run.notes)
+    assert not any("name no year" in note for note in traced(LIMITS_OF_2_0, tmp_path).run.notes)
+
+
+def test_the_report_names_what_was_compiled_once(tmp_path: Path) -> None:
+    text = (
+        "Compilation Analysis: ====\nCompilation Analysis: Compilation Cause\nCompilation Analysis:   user mark_step\n"
+        "Compilation Analysis: Python Frame Triggered Execution: \n"
+        "Compilation Analysis:   mark_step (/w/torch_xla/core/xla_model.py:826)\n"
+        "Compilation Analysis:   train (/repo/train.py:261)\nCompilation Analysis: ----\n"
+    )
+    assert "/repo/train.py:261" in render(traced(text, tmp_path), width=200)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB",
+        "ValueError: Unsupported: float8",
+        "INFO: Compiling the model for args given on the command line.",
+        "E0000 slow step? The operation took longer than it should",
+        "epoch 1: 5 out of 9 calls to <unknown> failed",
+        "model = torch.compile(model, backend='inductor')",
+        "Counter: 12 steps",
+        "Directly loading checkpoint shard 1 of 2",
+        "Compiling module kernels.cu for sm_90",
+    ],
+)
+def test_what_only_looks_like_such_a_line_is_none(line: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="holds no"):
+        traced(f"step 1 loss 0.5\n{line}\nstep 2 loss 0.4\n" * 3, tmp_path)
