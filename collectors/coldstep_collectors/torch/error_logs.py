@@ -1,4 +1,4 @@
-"""Reads what PyTorch prints with no setting at all, its errors; and what vLLM prints."""
+"""Reads what PyTorch prints with no setting at all, its errors and what it tunes; and what vLLM prints."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
+from coldstep_collectors.torch.autotune_log import AutotuneLines
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
@@ -167,24 +168,25 @@ class TorchErrors:
     """Reads PyTorch's errors, and vLLM's seconds, in the log of one process that tells no more."""
 
     name: ClassVar[str] = "dynamo"
-    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS)
+    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS)
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._errors, self._vllm = Errors(), VllmLines()
+        self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
 
     @property
     def goes_on(self) -> bool:
         """Whether the next line may belong to an error."""
-        return self._errors.goes_on
+        return self._errors.goes_on or self._tuned.goes_on
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        return self._errors.read(line) or self._vllm.read(line)
+        return self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
 
     def end(self) -> Seen | None:
         """Emit what failed, and what vLLM compiled."""
         for failure in self._errors.failures:
             failure.emit(self._log)
-        models = self._vllm.emit(self._log)
-        return Seen("partial", None, [_ONLY_ERRORS]) if models or self._errors.failures else None
+        seen = self._vllm.emit(self._log) or bool(self._errors.failures)
+        seen |= self._tuned.emit(self._log, is_told=seen)
+        return Seen("partial", None, [_ONLY_ERRORS]) if seen else None

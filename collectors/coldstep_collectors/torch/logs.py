@@ -12,6 +12,7 @@ from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
+from coldstep_collectors.torch.autotune_log import AutotuneLines
 from coldstep_collectors.torch.bare_logs import BareLines
 from coldstep_collectors.torch.error_logs import Errors, Failure
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
@@ -67,6 +68,9 @@ _PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
 _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
+# PyTorch 2.0: "Step 1: torchdynamo start tracing generate"
+# PyTorch 2.1, 2.8: "Step 1: torchdynamo start tracing fn /repo/train.py:3"
+_TRACING = re.compile(r"Step 1: torchdynamo start tracing (?P<name>[\w.]+)(?: (?P<file>.+):(?P<line>\d+))?$")
 _TRACEBACK = "Traceback (most recent call last)"
 _ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
@@ -118,7 +122,8 @@ class TorchLogs:
     name: ClassVar[str] = "dynamo"
     marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
                                           _WARNS.encode(), b"convert_frame.py:", b"torch._dynamo.", *BareLines.MARKS,
-                                          *Errors.MARKS, *VllmLines.MARKS,
+                                          *Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS,
+                                          b"torchdynamo start ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
     def __init__(self, log: Log) -> None:
@@ -135,10 +140,12 @@ class TorchLogs:
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._warned: list[breaks.BreakReason] = []
+        self._traced: set[tuple[str | None, str]] = set()
+        """The functions that were traced by the words of lines without numbers."""
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
         self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
         self._bare = BareLines()
-        self._errors, self._vllm = Errors(), VllmLines()
+        self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
         self._log_ns = 0
         self.goes_on = self._warns = self._gives_up = False
         self._seen: set[str] = set()
@@ -148,8 +155,8 @@ class TorchLogs:
         self._warns, self._gives_up = _WARNS in line.source, _GIVES_UP in line.source
         pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
-        taken |= self._errors.read(line) or self._vllm.read(line)
-        self.goes_on = self._bare.goes_on or self._errors.goes_on
+        taken |= self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
+        self.goes_on = self._bare.goes_on or self._errors.goes_on or self._tuned.goes_on
         return taken
 
     def _read(self, words: Words, ns: int) -> bool:
@@ -190,6 +197,7 @@ class TorchLogs:
         for failure in failures:
             failure.emit(self._log)
         self._vllm.emit(self._log)
+        self._tuned.emit(self._log, is_told=True)
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
@@ -275,6 +283,9 @@ class TorchLogs:
             if limit := _LIMIT.match(words.text):
                 self._hit = limit
                 return None
+            match = _TRACING.match(words.text)
+            if match is not None:
+                return self._begin_tracing(match, ns)
             match = _LIMITED.match(words.text) or _UNCONVERTED.match(words.text)
             if match is not None and not self._is_of_last(match):
                 return self._begin_without_numbers(match, ns)
@@ -284,6 +295,14 @@ class TorchLogs:
             if self._unnumbered is None and (is_given_up or _OF_LIMIT.match(words.text)):
                 return self._begin_without_numbers(None, ns)
         return self._unnumbered
+
+    def _begin_tracing(self, place: re.Match[str], ns: int) -> Frame | None:
+        """The compile of the function at a place: where it is named once more, this may be an attempt, or another."""
+        last, where = self._unnumbered, (place["file"], place["name"])
+        if where not in self._traced and (last is None or last.name != place["name"]):
+            last = self._begin_without_numbers(place, ns)
+        self._traced.add(where)
+        return last
 
     def _is_of_last(self, place: re.Match[str]) -> bool:
         """Whether what is told of this function is told of the last compile without numbers, which had no end yet."""
@@ -358,6 +377,8 @@ class TorchLogs:
             frame.tells_sizes = True
         elif match := _STARTING.match(text):
             self._started.add(frame.compile.id)
+            _locate(frame, match)
+        elif (match := _TRACING.match(text)) and not frame.file:
             _locate(frame, match)
         elif match := _SYMBOL.match(text):
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])

@@ -185,6 +185,37 @@ def test_an_error_is_told_beside_the_recompiles_of_its_log(tmp_path: Path) -> No
     assert "vLLM's model" in {row.function for row in trace.compiles}
 
 
+TUNED = """\
+AUTOTUNE addmm(512x197, 512x512, 512x197)
+  triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
+  addmm 1.5000 ms 83.3%
+SingleProcess AUTOTUNE benchmarking takes 0.9773 seconds and 0.6039 seconds precompiling for 17 choices
+"""
+
+
+def test_inductor_tells_what_it_tunes(tmp_path: Path) -> None:
+    trace = traced(TUNED, tmp_path)
+    [row] = trace.autotuning
+    assert (row.operation, row.winner, row.choices) == ("addmm(512x197, 512x512, 512x197)", "triton_mm_61", 17)
+    assert (row.compile_ns, row.timing_ns, row.gain_ns) == (603_900_000, 977_300_000, 250_000)
+    assert len(trace.compiles) == 1
+    [headless] = traced("".join(TUNED.splitlines(keepends=True)[2:]), tmp_path).autotuning
+    assert (headless.gain_ns, "not known" in headless.winner) == (None, True)
+
+
+def test_what_dynamo_traces_is_a_compile_once_where_lines_have_no_numbers(tmp_path: Path) -> None:
+    stamp = "[2023-03-06 21:46:13,516] torch._dynamo.symbolic_convert: [INFO] "
+    words = ("generate", "check", "<graph break in check>", "check", "step /repo/net.py:355")
+    trace = traced("".join(f"{stamp}Step 1: torchdynamo start tracing {each}\n" for each in words), tmp_path)
+    assert [row.function for row in trace.compiles] == ["generate", "check", "step"]
+    assert trace.recompiles == []
+    numbered = (
+        "[2024-02-05 15:21:42,426] [0/0] torch._dynamo.symbolic_convert: [INFO] Step 1: torchdynamo start tracing "
+    )
+    [row] = traced(f"{numbered}fn /repo/debug.py:3\n", tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/debug.py", 3, "fn")
+
+
 VLLM = """\
 (EngineCore pid=10) INFO 10-08 06:06:34 [backends.py:550] Dynamo bytecode transform time: 6.98 s
 (EngineCore pid=10) INFO 10-08 06:06:51 [backends.py:215] Compiling a graph for dynamic shape takes 16.87 s

@@ -704,8 +704,9 @@ REMEDIES = {
     "shape within": Row("PyTorch compiles again for another size: {fixed}.", changes="data"),
     "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
     "type of self": Row(
-        "{argument} is of another class at each of these calls, and each class has variants of its own: define the "
-        "class once, not anew with each object."
+        "{argument} is not of the same class at all calls, and each class that shares this code has variants of its "
+        "own. Where the class is made anew with each object, make it once; else compile each class by itself, or raise "
+        "the limit."
     ),
     "lazily_created type": Row(
         "{argument} is None until a first call makes it. Make it before, or let that call run uncompiled.",
