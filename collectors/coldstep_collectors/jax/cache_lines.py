@@ -52,8 +52,8 @@ _MAX_S = 1e9  # what is longer is no time
 
 
 @slotted
-class Said:
-    """What has been said of one program."""
+class Answer:
+    """What the lines are about one program."""
 
     module: str
     row: Args
@@ -73,8 +73,8 @@ class CacheLines:
     def __init__(self) -> None:
         self._components: list[Args] = []
         self._flags: list[str] = []
-        self._said: Said | None = None
-        self.untaken: list[Said] = []
+        self._said: Answer | None = None
+        self.untaken: list[Answer] = []
         """Of programs of which the log tells nothing else."""
 
     def read(self, text: str, ns: int) -> bool:
@@ -90,7 +90,7 @@ class CacheLines:
             state = "hit" if match.re is _HIT else "miss"
             row = {"layer": _LAYER, "state": state, "key": match["key"], "components": self._components}
             self._end()
-            self._said = Said(match["module"], row, ns)
+            self._said = Answer(match["module"], row, ns)
             self._components = []
         elif self._said is not None and _WRITING.search(text):
             self._said.row["written"] = True
@@ -102,7 +102,7 @@ class CacheLines:
             return _SECONDS.search(text) is not None
         return True
 
-    def finish(self) -> list[Said]:
+    def finish(self) -> list[Answer]:
         """The log has ended: those of which it tells nothing else."""
         self._end()
         return self.untaken

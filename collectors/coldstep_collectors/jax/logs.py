@@ -367,18 +367,18 @@ class JaxLogs:
 
     def _end_caches(self) -> None:
         """Without any other line, those of the persistent cache stand for compiles, too."""
-        for said in [] if self._known or self._timed else self._caches.finish():
-            self._ns = max(self._ns, said.ns)
-            start, end = max(1, said.ns - said.took_ns), said.ns
-            name = said.module.removeprefix("jit_")
+        for answer in [] if self._known or self._timed else self._caches.finish():
+            self._ns = max(self._ns, answer.ns)
+            start, end = max(1, answer.ns - answer.took_ns), answer.ns
+            name = answer.module.removeprefix("jit_")
             if compile := self._compile(None, name, []):
                 compile.begin.ns, compile.end.ns, compile.finished = start, end, True
-                if said.took_ns:
+                if answer.took_ns:
                     phase = Begin(start, "compile", "jax", "xla.compile")
                     self._log.emit(phase)
                     self._log.emit(End(end, phase))
-                outcome = "cache_hit" if said.row["state"] == "hit" else "compiled"
-                compile.end.args = {"outcome": outcome, "caches": [said.row]}
+                outcome = "cache_hit" if answer.row["state"] == "hit" else "compiled"
+                compile.end.args = {"outcome": outcome, "caches": [answer.row]}
                 self._log.emit(compile.end)
 
     # --- compiles ---------------------------------------------------------------------------------------------

@@ -40,14 +40,14 @@ class _Tuned:
 
     def outcome(self) -> Args:
         """In the words of the collector."""
-        told = self.choices if self.operation else []
+        choices = self.choices if self.operation else []
         kernel = self.operation.partition("(")[0]
         return {
             "operation": self.operation or "an operation",
             "choices": self.number or len(self.choices),
-            "winner": told[0][0] if told else "one that is not known",
-            "best_ns": told[0][1] if told else None,
-            "untuned_ns": next((ns for name, ns in told if name == kernel), None),
+            "winner": choices[0][0] if choices else "one that is not known",
+            "best_ns": choices[0][1] if choices else None,
+            "untuned_ns": next((ns for name, ns in choices if name == kernel), None),
         }
 
 

@@ -424,7 +424,7 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     return "static field"
 
 
-# PyTorch 2.4: "tensor 'L['x']' stride mismatch at index 0. expected 356, actual 386"
+# coldstep: "stride 356 at dimension 0"
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 
 

@@ -49,13 +49,13 @@ _MAX_COMPILES = 5_000  # per reader and process
 _MAX_BREAKS = 5_000
 _SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
 _FLUSHED_EVERY_EVENTS = 1_000
-# PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 _ON_TIMES = (
     " When anything was is not known: its lines have no times.",
     " Its lines name no year: it is taken to be the last that fits.",
     "",
 )
-"""What is told where the lines have no time, no year, both."""
+"""In the trace's note, where the lines have no time, no year, both."""
+# PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 _CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
 
 

@@ -13,8 +13,6 @@ from coldstep.rows.intervals import alone
 from coldstep_viewers.report import after_ready, memory_and_ranks
 from coldstep_viewers.report.answers import head, numbers
 from coldstep_viewers.report.cache_reuse import next_process
-from coldstep_viewers.report.compiled_by_log import compiled
-from coldstep_viewers.report.compiled_by_log import rows as compiled_rows
 from coldstep_viewers.report.document import Cell, Document, Item, Part, Section, Table, line, paragraph
 from coldstep_viewers.report.folding import SHORTENED, at_one_place
 from coldstep_viewers.report.headline import clauses
@@ -28,7 +26,7 @@ from coldstep_viewers.report.sentences import (
     unobserved,
 )
 from coldstep_viewers.report.time_spent import ledgers, steps
-from coldstep_viewers.report.what_happened import after, graph_breaks, others, recompiles
+from coldstep_viewers.report.what_happened import after, compiled, compiled_rows, graph_breaks, others, recompiles
 
 _MAX_CHILDREN = 8
 _MAX_BUILDS = 5
