@@ -60,7 +60,7 @@ class Answer:
     ns: int
     """When its last line was written."""
     took_ns: int = 0
-    """How long XLA has worked, where a line tells it."""
+    """How long XLA has worked, where a line has it."""
 
 
 class CacheLines:
@@ -75,7 +75,7 @@ class CacheLines:
         self._flags: list[str] = []
         self._said: Answer | None = None
         self.untaken: list[Answer] = []
-        """Of programs of which the log tells nothing else."""
+        """On programs that no other line is about."""
 
     def read(self, text: str, ns: int) -> bool:
         """Take in a line; whether it is one of these."""
@@ -103,7 +103,7 @@ class CacheLines:
         return True
 
     def finish(self) -> list[Answer]:
-        """The log has ended: those of which it tells nothing else."""
+        """The log has ended: the answers on programs that no other line is about."""
         self._end()
         return self.untaken
 

@@ -438,12 +438,14 @@ class JaxLogs:
         self._timed = True
         compile = next((each for each in reversed(self._open) if each.name == name and not each.finished), None)
         before = next((each for each in reversed(self._known) if each.name == name), None)
-        if compile is None and phase == "xla.compile" and before is not None:  # neither traced nor lowered again
-            compile = self._compile(None, name, before.types)
+        if compile is None and phase == "xla.compile":  # neither traced nor lowered again, or the log begins inside
+            self._begins_inside |= not self._known
+            compile = self._compile(None, name, before.types if before is not None else [])
         if compile is None:
             self._begins_inside |= not self._known
             return
         start, end = self._span(ns)
+        compile.begin.ns = min(compile.begin.ns, start)
         begin = Begin(start, title, "jax", phase)
         self._log.emit(begin)
         self._log.emit(End(end, begin))

@@ -14,7 +14,8 @@ from coldstep_collectors.log_definitions import about_unasked
 # JAX 0.10: "[Compiling module jit_train_step for CPU] Very slow compile?"
 # JAX 0.3: "[Compiling module jit_train_step.8] Very slow compile?"
 _SLOW = re.compile(
-    r"\[Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?(?: for [^\]]{1,99})?\] Very slow compile"
+    r"\[Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?(?: for [^\]]{1,99})?\]"
+    r"(?: Very slow compile|$)"
 )
 # JAX 0.3: "Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo and attach"
 _ALARM = "Very slow compile?"
@@ -45,6 +46,8 @@ class SlowCompiles:
         self._seen = self._goes_on_without = False
         self._awaits = 0
         """In how many lines the name of the module may come, below an alarm without one."""
+        self._took: tuple[int, int] | None = None
+        """When a compile ended whose alarm has not been read, and what it took: XLA repeats the alarm below that."""
         self._repeats, self._left = "", 0  # XLA repeats the alarm below the time that a compile took
 
     @property
@@ -62,12 +65,21 @@ class SlowCompiles:
             if self._left and match["name"] == self._repeats:
                 self._left = 0
                 return True
-            self._finish(line.ns)
+            self._finish(line.ns, is_over=True)
             self._begin(match["name"], line.ns)
-        elif self._open is not None and (match := _TOOK.search(line.text)):
+            took, self._took = self._took, None
+            if took is not None and self._left:
+                self._repeats = match["name"]
+                self._finish(*took)
+        elif match := _TOOK.search(line.text):
             seconds = 3600 * int(match["h"] or 0) + 60 * int(match["m"] or 0) + float(match["s"])
-            self._repeats, self._left = self._open[1], _REPEATED_WITHIN
-            self._finish(line.ns, round(seconds * 1e9))
+            self._left, self._took = _REPEATED_WITHIN, (line.ns, round(seconds * 1e9))
+            if self._open is None:
+                self._repeats = ""
+                return False
+            self._repeats = self._open[1]
+            self._finish(*self._took)
+            self._took = None
         else:
             self._goes_on_without |= self._open is not None and line.text.strip("* ") != ""
             return False
@@ -77,10 +89,12 @@ class SlowCompiles:
         self._seen, self._goes_on_without = True, False
         if (id := self._log.new_compile()) is not None:
             about = about_unasked("jax", name)
+            about["identity"] = id  # of two functions of one name, or of one: nothing is claimed of recompiles
             self._open = Begin(ns, about["function"], "jax", None, id, about), name
 
-    def _finish(self, ns: int, took_ns: int | None = None) -> None:
-        """The compile has ended; the alarm came amid it, and without a time it is not known how long it took."""
+    def _finish(self, ns: int, took_ns: int | None = None, is_over: bool = False) -> None:
+        """The compile has ended, or the next one is under way, and it `is_over`; the alarm came amid it, and without a
+        time it is not known how long it took."""
         opened, self._open = self._open, None
         if opened is None:
             return
@@ -91,7 +105,8 @@ class SlowCompiles:
             phase = Begin(begin.ns, "compile", "jax", "xla.compile")
             self._log.emit(phase)
             self._log.emit(End(begin.ns + took_ns, phase))
-        self._log.emit(End(ns, begin, {"outcome": "compiled" if took_ns is not None else "in_progress"}))
+        is_over |= took_ns is not None
+        self._log.emit(End(ns, begin, {"outcome": "compiled" if is_over else "in_progress"}))
 
     def end(self) -> Seen | None:
         """Emit the compile that did not end."""

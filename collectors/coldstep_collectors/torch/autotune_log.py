@@ -84,14 +84,14 @@ class AutotuneLines:
             return False
         return True
 
-    def emit(self, log: Log, is_told: bool) -> bool:
-        """Tell of each operation; `is_told`: whether the log tells of compiles that these may be of. Returns whether
-        there are any."""
+    def emit(self, log: Log, has_compiles: bool) -> bool:
+        """Emit each operation, in a compile of its own but where the log `has_compiles`. Returns whether there are
+        any."""
         spans: list[tuple[int, int]] = []
         for tuned in self._tuned:
             start = max(1, tuned.ns - tuned.timing_ns - tuned.compiling_ns, spans[-1][1] if spans else 0)
             spans.append((start, start + tuned.timing_ns + tuned.compiling_ns))
-        id = log.new_compile() if spans and not is_told else None
+        id = log.new_compile() if spans and not has_compiles else None
         if id is not None:
             about = about_unasked("dynamo", "a function")
             begin = Begin(spans[0][0], about["function"], "torch", None, id, about)

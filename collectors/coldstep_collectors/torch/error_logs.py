@@ -29,7 +29,7 @@ _REFUSED = re.compile(
 # Jupyter: "FailOnRecompileLimitHit: recompile_limit reached with one_graph=True."
 _ERROR = re.compile(
     rf"(?:(?:^|\s)torch\._(?:dynamo|inductor)\.exc\.|^(?=(?:{'|'.join(_OWN)}): ))"
-    r"(?P<text>(?P<kind>\w{1,99})(?:: .*)?)$"
+    r"(?P<text>(?P<kind>\w{1,99})(?::(?: .*)?)?)$"
 )
 # Jupyter: "Unsupported: Data-dependent branching"
 # Python: "RuntimeError: Cannot find a working triton installation."
@@ -49,7 +49,10 @@ _WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no 
 _USERS = "from user code:"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
 # Python: "  File "/repo/train.py", line 131, in score"
-_FRAME = re.compile(r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?P<name>\S+)')
+# PyTorch 2.0: "   File "/repo/train.py", line 559, in <resume in forward>"
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?:<(?:graph break|resume) in )?(?P<name>[\w.]+|\S+)'
+)
 _MOST_LINES = 60  # of a traceback after its error
 _ONLY_ERRORS = Unseen(
     "compiles, recompiles and their causes, and graph breaks: the log has only the lines printed unasked (it shows "
@@ -63,7 +66,7 @@ _ONLY_ERRORS = Unseen(
 
 @slotted
 class Failure:
-    """A compile that PyTorch has said to have failed."""
+    """A compile that has failed by PyTorch's words."""
 
     ns: int
     about: Args
@@ -165,7 +168,7 @@ class Errors:
 
 
 class TorchErrors:
-    """Reads PyTorch's errors, and vLLM's seconds, in the log of one process that tells no more."""
+    """Reads PyTorch's errors, and vLLM's seconds, in the log of one process that has no more."""
 
     name: ClassVar[str] = "dynamo"
     marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS)
@@ -188,5 +191,5 @@ class TorchErrors:
         for failure in self._errors.failures:
             failure.emit(self._log)
         seen = self._vllm.emit(self._log) or bool(self._errors.failures)
-        seen |= self._tuned.emit(self._log, is_told=seen)
+        seen |= self._tuned.emit(self._log, has_compiles=seen)
         return Seen("partial", None, [_ONLY_ERRORS]) if seen else None

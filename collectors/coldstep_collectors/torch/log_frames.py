@@ -282,7 +282,7 @@ class Frames:
         if frame.pinned:
             about["evidence"] = [_pinned(*pinned, where) for pinned, where in frame.pinned.items()]
         elif file and not line:
-            about["evidence"] = [f"the function is defined in {file}; the log does not say at which line"]
+            about["evidence"] = [f"the function is defined in {file}, at a line that the log lacks"]
         if frame.failures:
             about["guard_failures"] = frame.failures
             signature = None if wrapped or went_on else parameters(file, line, function)

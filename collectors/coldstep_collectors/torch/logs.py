@@ -56,6 +56,9 @@ _ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupp
 # PyTorch 2.4: "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
 _GIVEN_UP = re.compile(r"torch\._(?:dynamo|inductor)\.exc\.(?P<error>\w{1,99}: .+)")
 _GIVES_UP = "/convert_frame.py:"
+# PyTorch 2.8: "  File "/venv/torch/_dynamo/convert_frame.py", line 1059, in _compile"
+_IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/]\w{1,99}\.py", line \d')
+_NO_ERROR = "not in the log: the lines with the error are lost"
 # Python: "AssertionError:"
 _CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
@@ -193,11 +196,13 @@ class TorchLogs:
                 frame.failures = [_LOST]
             begin = self._frames.open(frame, "forward", frame.start_ns)
             frame.ending.setdefault("outcome", "compiled")
+            if frame.ending["outcome"] == "failed":
+                frame.ending["error"] = frame.ending["error"] or _NO_ERROR
             self._log.emit(End(self._ends[frame.compile.id], begin, frame.ending))
         for failure in failures:
             failure.emit(self._log)
         self._vllm.emit(self._log)
-        self._tuned.emit(self._log, is_told=True)
+        self._tuned.emit(self._log, has_compiles=True)
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
@@ -291,7 +296,7 @@ class TorchLogs:
                 return self._begin_without_numbers(match, ns)
             if match is not None and self._unnumbered is not None and self._hit is not None:
                 self._refuse(self._unnumbered, self._hit)
-            is_given_up = self._gives_up and _GIVEN_UP.match(words.text)
+            is_given_up = self._gives_up and (_GIVEN_UP.match(words.text) or _IN_DYNAMO.match(words.text))
             if self._unnumbered is None and (is_given_up or _OF_LIMIT.match(words.text)):
                 return self._begin_without_numbers(None, ns)
         return self._unnumbered
@@ -410,6 +415,8 @@ class TorchLogs:
                 frame.ending["error"] = " ".join(filter(None, words))
         elif self._gives_up and not frame.ending and (match := _GIVEN_UP.match(text)):  # the begin is lost
             frame.ending = {"outcome": "failed", "error": match["error"]}
+        elif self._gives_up and not frame.ending and frame.numbers[0] < 0 and _IN_DYNAMO.match(text):
+            frame.ending = {"outcome": "failed", "error": ""}
         elif _OF_LIMIT.match(text):
             if frame.ending.get("outcome") != "limit":  # a part of the warning: its first line is lost
                 allowed = {"limit": frame.numbers[1]} if frame.numbers[1] > 0 <= frame.numbers[0] else {}

@@ -12,15 +12,18 @@ from coldstep.logs import Line, Log
 from coldstep_collectors.log_definitions import about_unasked
 
 # vLLM 0.9: "Dynamo bytecode transform time: 5.21 s"
-_TRANSFORM = re.compile(r"Dynamo bytecode transform time: \**(?P<s>[\d.]{1,20}) s")
+# vLLM 0.9: "Dynamo bytecode transform tim"
+_TRANSFORM = re.compile(r"Dynamo bytecode transform (?:time: \**(?P<s>[\d.]{1,20}) s|\w{0,4}$)")
 # vLLM 0.9: "Compiling a graph for general shape takes 14.73 s"
 # vLLM 0.15: "Compiling a graph for compile range (1, 8000) takes 2219.43 s"
 _GRAPH = re.compile(r"Compiling a graph for .{1,100}? (?:takes|took) \**(?P<s>[\d.]{1,20}) s")
 # vLLM 0.10: "Directly load the compiled graph(s) for dynamic shape from the cache, took 2.810 s"
 # vLLM 0.9: "Directly load the compiled graph for shape None from the cache"
 # vLLM 0.7: "Directly lookup the graph for shape None from the cache"
+# vLLM 0.20: "Directly load AOT compilation from path /root/.cache/vllm/torch_compile_cache/torch_aot_compile/6a/model"
 _LOADED = re.compile(
-    r"Directly (?:load|lookup) the (?:compiled )?graph(?:\(s\))? for .{1,100}? from the cache"
+    r"Directly (?:load AOT compilation from"
+    r"|(?:load|lookup) the (?:compiled )?graph(?:\(s\))? for .{1,100}? from the cache)"
     r"(?:, took \**(?P<s>[\d.]{1,20}) s)?"
 )
 # vLLM 0.6: "graph compilation takes 14.73 s in total"
@@ -44,7 +47,7 @@ class _Model:
 class VllmLines:
     """The lines of one process."""
 
-    MARKS: ClassVar[tuple[bytes, ...]] = (b"Dynamo bytecode transform time", b"torch.compile t", b" a graph for ",
+    MARKS: ClassVar[tuple[bytes, ...]] = (b"Dynamo bytecode transform ", b"torch.compile t", b" a graph for ",
                                           b"graph compilation t", b"Directly lo")  # fmt: skip
 
     def __init__(self) -> None:
@@ -90,7 +93,7 @@ def _emit(log: Log, model: _Model, id: str) -> None:
     wall = max(model.total_ns, sum(ns for _, _, ns in model.phases))
     at = max(1, model.ns - wall)
     end = at + wall
-    about = about_unasked("dynamo", _NAME)
+    about = about_unasked("dynamo", _NAME) | {"key": f"dynamo:vllm:{id}", "identity": id}  # each is another model
     begin = Begin(at, about["function"], "torch", None, id, about)
     log.emit(begin)
     for name, title, ns in model.phases:

@@ -18,6 +18,8 @@ _COUNT = re.compile(r"\s*(?:TotalSamples|Value): (?P<count>\d{1,9})$")
 # torch_xla 2.0: "  Accumulator: 47m08s849ms784.283us"
 # torch_xla 1.0: "  Counter: 07s501ms263.438us"
 _SUM = re.compile(r"\s*(?:Accumulator|Counter): (?P<sum>(?:\d{1,9}(?:\.\d{1,9})?(?:d|h|ms|m|us|s))+)$")
+# torch_xla 2.0: "  Percentiles: 1%=002ms652.426us; 50%=002ms53.725us; 99%=06m06s791ms250.100us"
+_LONGEST = re.compile(r"\s*Percentiles: .{0,999}\b99%=(?P<sum>(?:\d{1,9}(?:\.\d{1,9})?(?:d|h|ms|m|us|s))+)$")
 # torch_xla 2.0: "08s849ms784.283us"
 _PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|m|us|s)")
 _NS = {"d": 86_400e9, "h": 3_600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3}
@@ -25,10 +27,11 @@ _NS = {"d": 86_400e9, "h": 3_600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3}
 _FREQUENT = re.compile(r"CompileTime too frequent: (?P<count>\d{1,9}) counts during \d{1,9} steps")
 _TIMES, _GRAPHS, _READS = "CompileTime", "UncachedCompile", "aten::_local_scalar_dense"
 _MOST_COMPILES = 2_000
+_MOST_LINES = 8  # of an entry
 _GRAPH = "a graph, by torch_xla's metrics"
 _COUNTED = (
-    "which graphs were compiled, what made each, and how long each took: torch_xla's metrics count {counted} (it tells "
-    'more with env: PT_XLA_DEBUG_LEVEL: "2")'
+    "which graphs were compiled, what made each, and how long each took: torch_xla's metrics count {counted} (the log "
+    'has more with env: PT_XLA_DEBUG_LEVEL: "2")'
 )
 
 
@@ -42,8 +45,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self._sum_ns = 0
-        self._entry = ""
+        self._sum_ns = self._longest_ns = 0
+        self._entry, self._lines = "", 0
         self._ns = 0
 
     @property
@@ -53,31 +56,41 @@ class Metrics:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
+        self._lines += 1
         if match := _ENTRY.match(line.text):
+            self._lines = 0
             self._entry = match["name"] if match["name"] in (_TIMES, _GRAPHS, _READS) else ""
         elif match := _FREQUENT.search(line.text):
             self._counts[_TIMES] = int(match["count"])
         elif self._entry and (match := _COUNT.match(line.text)):
             self._counts[self._entry] = int(match["count"])
-            self._sum_ns = 0 if self._entry == _TIMES else self._sum_ns
+            if self._entry == _TIMES:
+                self._sum_ns = self._longest_ns = 0
         elif self._entry == _TIMES and (match := _SUM.match(line.text)):
-            self._sum_ns = round(sum(float(number) * _NS[unit] for number, unit in _PART.findall(match["sum"])))
+            self._sum_ns = _ns(match["sum"])
+        elif self._entry == _TIMES and (match := _LONGEST.match(line.text)):
+            self._longest_ns = _ns(match["sum"])
         else:
-            self._entry = ""
+            self._entry = self._entry if self._lines < _MOST_LINES else ""
             return False
         self._ns = line.ns
         return True
 
     def emit(self, log: Log) -> str | None:
-        """Tell of the compiles. Returns what of them is not known, beside what is; None where there are none."""
+        """Emit the compiles. Returns words on what is not known of them; None where there are none."""
         number = self._counts.get(_TIMES) or self._counts.get(_GRAPHS, 0)
         for _ in range(min(number, _MOST_COMPILES)):
             if (id := log.new_compile()) is not None:
                 _compile(log, id, self._ns)
         counted = f"{number:,}{f', in {duration(self._sum_ns)}' if self._sum_ns else ''}"
+        counted += f" (99 % of them took {duration(self._longest_ns)} or less)" if self._longest_ns else ""
         if reads := self._counts.get(_READS):
             counted += f", and {reads:,} values that were read on the host"
         return _COUNTED.format(counted=counted) if number else None
+
+
+def _ns(text: str) -> int:
+    return round(sum(float(number) * _NS[unit] for number, unit in _PART.findall(text)))
 
 
 def _compile(log: Log, id: str, ns: int) -> None:

@@ -156,12 +156,23 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "Detected data-dependent branching",
         ),
         (
+            "torch._dynamo.exc.TorchRuntimeError: \n\nfrom user code:\n"
+            '   File "/repo/t5.py", line 559, in <resume in forward>\n    scores += bias\n',
+            "forward failed to compile: TorchRuntimeError",
+        ),
+        (
+            "W0810 21:12:14.346000 728 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1280]   File "
+            '"F:\\env\\Lib\\site-packages\\torch\\_dynamo\\convert_frame.py", line 1059, in _compile\n'
+            "W0810 21:12:14.346000 728 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1280]     code = f(\n",
+            "not in the log",
+        ),
+        (
             "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718] torch._dynamo.exc.Unsupported: no such operation\n"
             "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718]   Explanation: it returned a string\n",
             "it returned a string",
         ),
     ],
-    ids=["suppressed", "bare", "notebook", "vllm"],
+    ids=["suppressed", "bare", "notebook", "empty", "middle", "vllm"],
 )
 def test_an_error_without_its_head_or_class_is_a_failed_compile(text: str, words: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
@@ -227,6 +238,14 @@ LOADED = """\
 """  # noqa: E501
 
 
+def test_models_of_vllms_are_no_recompiles_of_one_another(tmp_path: Path) -> None:
+    again = "(EngineCore pid=10) INFO 10-08 06:09:34 [backends.py:1148] Dynamo bytecode transform tim"
+    loaded = "(Worker_TP1 pid=12) INFO 10-08 06:06:37 [decorators.py:311] Directly load AOT compilation from path ~\n"
+    trace = traced(loaded + VLLM + again, tmp_path)
+    assert [row.outcome for row in trace.compiles] == ["cache_hit", "compiled", "compiled"]
+    assert trace.recompiles == []
+
+
 @pytest.mark.parametrize(
     ("text", "outcome", "seconds"),
     [
@@ -265,6 +284,43 @@ def test_the_alarm_of_an_older_xla_names_the_function(text: str, function: str, 
     assert function in render(trace)
 
 
+ALARMS = """\
+[Compiling module jit_apply_fn.8] Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=
+model_4:  43%|███    | 3/7 [elapsed: 1:12:02 remaining: 1:35:05]2022-08-18 16:47:57.276: E slow_operation_alarm.cc:65]
+[Compiling module jit_apply_fn.9] Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=
+2022-08-18 16:53:06.778986: E external/xla/service/slow_operation_alarm.cc:133] The operation took 7m9.5s
+
+[Compiling module jit_apply_fn.9] Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=
+model_5:  57%|████   | 4/7 [elapsed: 1:35:56 remaining: 1:11]2022-08-18 17:17:07.7: E x.cc:133] The operation took 2m1s
+
+[Compiling module jit_apply_fn.10]"""
+
+
+def test_alarms_of_one_name_are_no_recompile_and_a_time_may_come_before_its_alarm(tmp_path: Path) -> None:
+    trace = traced(ALARMS, tmp_path)
+    assert {row.outcome for row in trace.compiles} == {"compiled"}
+    assert sorted(row.wall_ns / 1e9 for row in trace.compiles) == [0, 121, 429.5]
+    assert trace.recompiles == []
+
+
+def test_the_number_in_a_stamp_of_xlas_is_a_threads(tmp_path: Path) -> None:
+    text = (
+        "E1109 19:24:47.543532 2695810 slow_operation_alarm.cc:73] \n"
+        "[Compiling module jit_unroll for GPU] Very slow compile? If you want to file a bug, run with envvar\n"
+        "E1109 19:28:30.719801 2695453 slow_operation_alarm.cc:140] The operation took 5m43.0s\n"
+    )
+    trace = traced(text, tmp_path)
+    assert [(row.function, row.wall_ns) for row in trace.compiles] == [("unroll", 343_000_000_000)]
+
+
+def test_a_compile_in_whose_midst_the_log_begins_is_one(tmp_path: Path) -> None:
+    text = (
+        "Finished XLA compilation of jit(sqrt) in 0.05 sec\nFinished tracing + transforming div for pjit in 0.1 sec\n"
+    )
+    [row] = traced(text, tmp_path).compiles
+    assert (row.function, row.outcome, row.wall_ns) == ("sqrt", "compiled", 50_000_000)
+
+
 def test_jaxs_lines_of_its_cache_stand_for_compiles_where_there_are_no_others(tmp_path: Path) -> None:
     key = "692d535c186e55067e5cd64384afa04e"
     text = (
@@ -300,6 +356,7 @@ Metric: CompileTime
   TotalSamples: 4
   Accumulator: 08s849ms784.283us
   Rate: 0.211497 / second
+  Percentiles: 1%=016ms372.081us; 50%=04s588ms508.900us; 99%=04s670ms368.276us
 Counter: CachedCompile
   Value: 2
 Counter: aten::_local_scalar_dense
@@ -312,7 +369,7 @@ def test_torch_xlas_metrics_count_its_compiles(tmp_path: Path) -> None:
     assert [row.stack for row in trace.compiles] == ["torch_xla"] * 4
     assert trace.recompiles == []
     [missing] = trace.collectors[0].missing
-    assert "4, in 8.8 s, and 36 values" in missing
+    assert "4, in 8.8 s (99 % of them took 4.7 s or less), and 36 values" in missing
     later = traced(METRICS + METRICS.replace("Samples: 4", "Samples: 9").partition("  Accum")[0], tmp_path)
     assert len(later.compiles) == 9
     assert "8.8 s" not in later.collectors[0].missing[0]

@@ -424,6 +424,7 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     return "static field"
 
 
+_OF_A_MODULE = ("._parameters", "._buffers", "._modules")
 # coldstep: "stride 356 at dimension 0"
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 
@@ -436,6 +437,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         return "container filled later"
     if row.cause == "layout" and _OUTER_STRIDE.match(row.before or ""):
         return "layout by a stride"
+    if row.cause == "container" and (row.argument or "").endswith(_OF_A_MODULE):
+        return "container of a module"
     if row.cause == "type" and row.argument == "self":
         return "type of self"
     if row.cause == "type" and _PENDING in (row.before, row.after):

@@ -8,6 +8,7 @@ import re
 from coldstep._util.slotted import slotted
 
 _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
+_OF_XLA = (".cc", ".h")  # whose lines, in C++, have a thread's number in its place
 _MOST_PIECES = 12
 _DATE_TEXT = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 
@@ -176,7 +177,8 @@ def _read_stamp(carried: Carried, stamp: re.Match[str]) -> None:
     carried.is_stamped = True
     if stamp.re is _STAMPED:
         number = int(stamp["pid"])
-        carried.pid = carried.pid or (number if 0 < number <= _LAST_PID else None)
+        if not stamp["source"].rpartition(":")[0].endswith(_OF_XLA):
+            carried.pid = carried.pid or (number if 0 < number <= _LAST_PID else None)
         carried.source = stamp["source"].replace("\\", "/")
         carried.stamp = stamp["day"], stamp["time"]
         carried.logged = f"{stamp['day']} {stamp['time']}"

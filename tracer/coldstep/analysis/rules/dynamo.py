@@ -703,6 +703,10 @@ REMEDIES = {
     ),
     "shape within": Row("PyTorch compiles again for another size: {fixed}.", changes="data"),
     "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
+    "container of a module": Row(
+        "{argument} does not hold the same in all modules that share this code, and each kind has variants of its own: "
+        "make them alike, compile each kind by itself, or raise the limit."
+    ),
     "type of self": Row(
         "{argument} is not of the same class at all calls, and each class that shares this code has variants of its "
         "own. Where the class is made anew with each object, make it once; else compile each class by itself, or raise "
