@@ -20,7 +20,8 @@ _SLOW = re.compile(
 # JAX 0.3: "Very slow compile?  If you want to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo and attach"
 _ALARM = "Very slow compile?"
 # JAX 0.3: "Compiling module jit_train_step.99150"
-_NAME = re.compile(r"\s*Compiling module (?:p?jit|pmap)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?$")
+# JAX 0.2: "Compiling module primitive_computation_convert_element_type.3"
+_NAME = re.compile(r"\s*Compiling module (?:p?jit|pmap|primitive_computation)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?$")
 # JAX 0.10: "The operation took 2m27.1s"
 _TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
 _REPEATED_WITHIN = 6  # lines
@@ -38,7 +39,7 @@ class SlowCompiles:
     """Reads XLA's alarms in the log of one process."""
 
     name: ClassVar[str] = "jax"
-    marks: ClassVar[tuple[bytes, ...]] = (b"Very slow compile", b"The operation took ")
+    marks: ClassVar[tuple[bytes, ...]] = (b"Very slow compile", b"slow_operation_alarm", b"The operation took ")
 
     def __init__(self, log: Log) -> None:
         self._log = log

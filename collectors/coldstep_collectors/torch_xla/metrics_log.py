@@ -25,7 +25,8 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|m|us|s)")
 _NS = {"d": 86_400e9, "h": 3_600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3}
 # torch_xla 1.8: "pt-xla-profiler: CompileTime too frequent: 21 counts during 11 steps"
 _FREQUENT = re.compile(r"CompileTime too frequent: (?P<count>\d{1,9}) counts during \d{1,9} steps")
-_TIMES, _GRAPHS, _READS = "CompileTime", "UncachedCompile", "aten::_local_scalar_dense"
+_TIMES, _READS = "CompileTime", "aten::_local_scalar_dense"
+_GRAPHS = ("UncachedCompile", "CreateCompileHandles", "UncachedSyncTensors")
 _MOST_COMPILES = 2_000
 _MOST_LINES = 8  # of an entry
 _GRAPH = "a graph, by torch_xla's metrics"
@@ -39,7 +40,8 @@ class Metrics:
     """The reports of one process: each counts from the begin of the program on, so the last one counts."""
 
     MARKS: ClassVar[tuple[bytes, ...]] = (
-        *(f"{kind}: {name}".encode() for kind, name in (("Metric", _TIMES), ("Counter", _GRAPHS), ("Counter", _READS))),
+        f"Metric: {_TIMES}".encode(),
+        *(f"Counter: {name}".encode() for name in (*_GRAPHS, _READS)),
         b"CompileTime too frequent: ",
     )
 
@@ -59,7 +61,7 @@ class Metrics:
         self._lines += 1
         if match := _ENTRY.match(line.text):
             self._lines = 0
-            self._entry = match["name"] if match["name"] in (_TIMES, _GRAPHS, _READS) else ""
+            self._entry = match["name"] if match["name"] in (_TIMES, *_GRAPHS, _READS) else ""
         elif match := _FREQUENT.search(line.text):
             self._counts[_TIMES] = int(match["count"])
         elif self._entry and (match := _COUNT.match(line.text)):
@@ -78,7 +80,7 @@ class Metrics:
 
     def emit(self, log: Log) -> str | None:
         """Emit the compiles. Returns words on what is not known of them; None where there are none."""
-        number = self._counts.get(_TIMES) or self._counts.get(_GRAPHS, 0)
+        number = next(filter(None, (self._counts.get(name, 0) for name in (_TIMES, *_GRAPHS))), 0)
         for _ in range(min(number, _MOST_COMPILES)):
             if (id := log.new_compile()) is not None:
                 _compile(log, id, self._ns)

@@ -275,13 +275,28 @@ ALARM_WITH_A_NUMBER = (
 )
 
 
+ALARM_AT_AN_OPERATION = ALARM_OF_2022.replace("jit_apply_fn.99150", "primitive_computation_convert_element_type.3")
+
+
 @pytest.mark.parametrize(
-    ("text", "function"), [(ALARM_OF_2022, "apply_fn"), (ALARM_WITH_A_NUMBER, "sgd_step")], ids=["below", "number"]
+    ("text", "function"),
+    [
+        (ALARM_OF_2022, "apply_fn"),
+        (ALARM_WITH_A_NUMBER, "sgd_step"),
+        (ALARM_AT_AN_OPERATION, "convert_element_type"),
+    ],
+    ids=["below", "number", "operation"],
 )
 def test_the_alarm_of_an_older_xla_names_the_function(text: str, function: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
     assert [row.function for row in trace.compiles] == [function]
     assert function in render(trace)
+
+
+def test_the_alarms_time_stands_above_it(tmp_path: Path) -> None:
+    trace = traced(ALARM_OF_2022, tmp_path)
+    assert trace.run.started.startswith("2022-02-15")
+    assert "have no times" not in render(trace)
 
 
 ALARMS = """\
@@ -373,6 +388,12 @@ def test_torch_xlas_metrics_count_its_compiles(tmp_path: Path) -> None:
     later = traced(METRICS + METRICS.replace("Samples: 4", "Samples: 9").partition("  Accum")[0], tmp_path)
     assert len(later.compiles) == 9
     assert "8.8 s" not in later.collectors[0].missing[0]
+
+
+def test_counters_alone_count_them_too(tmp_path: Path) -> None:
+    text = "Counter: CachedSyncTensors\n  Value: 1\nCounter: CreateCompileHandles\n  Value: 7\n"
+    assert len(traced(text, tmp_path).compiles) == 7
+    assert len(traced(METRICS + text, tmp_path).compiles) == 4
 
 
 RETRACED = (
