@@ -54,7 +54,10 @@ _COMPILING_PMAP = re.compile(
     r"(?P<types>.+)\."
 )
 # JAX 0.7: "Compiling jit(train_step) with global s"
-_COMPILING_CUT = re.compile(r"Compiling (?:jit\()?(?P<name>[\w<>.]{1,200})\)?(?: for)? with global s[\w ]{0,20}$")
+# JAX 0.1: "Compiling run_epoch for args (ArgSpec(aval=ShapedArray(uint32[2]), lazy_expr=LazyExpr(input=Arr"
+_COMPILING_CUT = re.compile(
+    r"Compiling (?:jit\()?(?P<name>[\w<>.]{1,200})\)?(?:(?: for)? with global s[\w ]{0,20}$| for args \(\w{1,99}\()"
+)
 # JAX 0.10: "Finished jaxpr to MLIR module conversion jit(train_step) in 0.004027128 sec"
 # JAX 0.4.13: "Finished jaxpr to MLIR module conversion pmap(spread) in 0.002109527587890625 sec"
 _LOWERED = re.compile(

@@ -180,7 +180,7 @@ class TorchErrors:
     @property
     def goes_on(self) -> bool:
         """Whether the next line may belong to an error."""
-        return self._errors.goes_on or self._tuned.goes_on
+        return self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on
 
     def read(self, line: Line) -> bool:
         """Take in a line."""

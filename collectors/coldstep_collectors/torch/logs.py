@@ -159,7 +159,7 @@ class TorchLogs:
         pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
         taken |= self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
-        self.goes_on = self._bare.goes_on or self._errors.goes_on or self._tuned.goes_on
+        self.goes_on = self._bare.goes_on or self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on
         return taken
 
     def _read(self, words: Words, ns: int) -> bool:

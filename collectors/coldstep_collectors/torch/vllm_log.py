@@ -30,6 +30,12 @@ _LOADED = re.compile(
 # vLLM 0.9: "torch.compile takes 19.90 s in total"
 # vLLM 0.20: "torch.compile took 1.74 s in total"
 _TOTAL = re.compile(r"(?:torch\.compile|graph compilation) (?:takes|took) \**(?P<s>[\d.]{1,20}) s\** in total")
+# A page: "INFO 04-18 08:26:11 [backends.py:431] Dynamo bytecode transform time:"
+# A page: "INFO 04-18 08:26:15 [backends.py:120] Directly load the compiled"
+_BROKEN = re.compile(
+    r"(?:Dynamo bytecode transform|Directly (?:load|lookup)|Compiling a graph|(?:torch\.compile|graph compilation) t)"
+    r".{0,200}$"
+)
 _NAME, _LOAD = "vLLM's model", "inductor.cache"
 
 
@@ -53,21 +59,35 @@ class VllmLines:
     def __init__(self) -> None:
         self._models: list[_Model] = []
         self._is_open = False
+        self._broken = ""
+        """The begin of a line of which the next one may be the rest."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may be the rest of one."""
+        return self._broken != ""
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        text = line.text
+        begin, self._broken = self._broken, ""
+        if self._read(line.text, line.ns) or (begin and self._read(f"{begin} {line.text}", line.ns)):
+            return True
+        match = _BROKEN.search(line.text)
+        self._broken = match[0] if match is not None else ""
+        return False
+
+    def _read(self, text: str, ns: int) -> bool:
         if match := _TRANSFORM.search(text):
             self._is_open = False  # another model, as one that drafts
-            self._open(line.ns).phases.append(("dynamo.trace", "trace", _seconds(match)))
+            self._open(ns).phases.append(("dynamo.trace", "trace", _seconds(match)))
         elif match := _GRAPH.search(text):
-            model = self._open(line.ns)
+            model = self._open(ns)
             model.compiled = True
             model.phases.append(("inductor.compile", "compile", _seconds(match)))
         elif match := _LOADED.search(text):
-            self._open(line.ns).phases.append((_LOAD, "load", _seconds(match)))
+            self._open(ns).phases.append((_LOAD, "load", _seconds(match)))
         elif match := _TOTAL.search(text):
-            self._open(line.ns).total_ns = _seconds(match)
+            self._open(ns).total_ns = _seconds(match)
             self._is_open = False
         else:
             return False

@@ -79,7 +79,7 @@ class Metrics:
         return True
 
     def emit(self, log: Log) -> str | None:
-        """Emit the compiles. Returns words on what is not known of them; None where there are none."""
+        """Emit the compiles. Returns words on what lacks; None where there are none."""
         number = next(filter(None, (self._counts.get(name, 0) for name in (_TIMES, *_GRAPHS))), 0)
         for _ in range(min(number, _MOST_COMPILES)):
             if (id := log.new_compile()) is not None:

@@ -123,6 +123,18 @@ def test_a_break_that_is_cut_before_its_reason_says_so(tmp_path: Path) -> None:
     assert "not in the log" in row.reason
 
 
+def test_where_a_log_has_no_costs_its_advice_is_what_to_change(tmp_path: Path) -> None:
+    stamp = "W0921 18:32:27.863000 6084 torch/_dynamo/convert_frame.py:964] [9/64] "
+    text = (
+        f"{stamp}torch._dynamo hit config.recompile_limit (64)\n"
+        f"{stamp}   function: '__call__' (net/patch.py:129)\n"
+        f"{stamp}   last reason: 9/63: self.key == 'blocks.6.weight'\n"
+    )
+    report = render(traced(text, tmp_path))
+    assert "Nothing to change" not in report
+    assert "see the advice" in report
+
+
 def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
     stamp = "W1110 17:56:13.321000 774 torch/_dynamo/convert_frame.py:1550] [0/8] "
     words = (
@@ -196,6 +208,16 @@ def test_an_error_is_told_beside_the_recompiles_of_its_log(tmp_path: Path) -> No
     assert "vLLM's model" in {row.function for row in trace.compiles}
 
 
+def test_a_line_of_vllms_may_be_broken(tmp_path: Path) -> None:
+    text = (
+        "INFO 04-18 08:26:11 [backends.py:431] Dynamo bytecode transform time:\n5.03 s\n"
+        "INFO 04-18 08:26:15 [backends.py:120] Directly load the compiled\n"
+        "graph(s) for shape None from the cache, took 4.190 s\n"
+    )
+    [row] = traced(text, tmp_path).compiles
+    assert (row.wall_ns, row.outcome) == (9_220_000_000, "cache_hit")
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
@@ -212,6 +234,27 @@ def test_inductor_tells_what_it_tunes(tmp_path: Path) -> None:
     assert len(trace.compiles) == 1
     [headless] = traced("".join(TUNED.splitlines(keepends=True)[2:]), tmp_path).autotuning
     assert (headless.gain_ns, "not known" in headless.winner) == (None, True)
+
+
+STATS = '{"num_choices": 20, "num_triton_choices": 19, "best_kernel": "triton_mm_61", "best_time": 1.25}\n'
+
+
+def test_what_was_tuned_without_its_seconds_or_behind_a_servers_stamps(tmp_path: Path) -> None:
+    untimed = "".join(TUNED.splitlines(keepends=True)[:3])
+    [row] = traced(STATS + untimed, tmp_path).autotuning
+    assert (row.winner, row.choices, row.gain_ns, row.cached) == ("triton_mm_61", 20, None, False)
+    [row] = traced(untimed, tmp_path).autotuning
+    assert " ns " not in render(traced(untimed, tmp_path))
+    assert row.choices == 0  # as many as are shown, or more
+    stamp = "2024-02-13T02:09:34,864 [WARN ] W-9000-dense_1.0-stderr MODEL_LOG - "
+    lines = TUNED.replace(" benchmarking", "").partition(" and 0.6")[0].splitlines()
+    text = "".join(f"{stamp}{line}\n" for line in [lines[-1], *lines])
+    headless, row = traced(text, tmp_path).autotuning
+    assert (row.operation, row.winner, row.choices) == ("addmm(512x197, 512x512, 512x197)", "triton_mm_61", 2)
+    assert "0 choices" not in render(traced(text, tmp_path))
+    assert headless.operation == "an operation"
+    later = traced(text + text.replace("02:09:34", "02:11:34"), tmp_path)
+    assert [row.wall_ns < 3_000_000_000 for row in later.compiles] == [True]
 
 
 def test_what_dynamo_traces_is_a_compile_once_where_lines_have_no_numbers(tmp_path: Path) -> None:
@@ -352,6 +395,12 @@ def test_jaxs_lines_of_its_cache_stand_for_compiles_where_there_are_no_others(tm
     assert trace.compiles[0].wall_ns == 4_340_000_000
     assert trace.compiles[0].caches[0].why == "disabled"
     assert trace.recompiles == []
+
+
+def test_a_compile_of_an_older_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Path) -> None:
+    text = "WARNING:absl:Compiling run_epoch for args (ArgSpec(aval=ShapedArray(uint32[2]), lazy_expr=LazyExpr(inp"
+    [row] = traced(text, tmp_path).compiles
+    assert (row.function, row.outcome) == ("run_epoch", "in_progress")
 
 
 def test_a_compile_of_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Path) -> None:

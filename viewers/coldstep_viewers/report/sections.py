@@ -128,14 +128,19 @@ def _dearest(rows: list[tuple[str, int, str]], every: bool) -> Iterator[Part]:
     rows.sort(key=lambda row: -row[1])
     shown = rows if every else rows[:_MAX_BUILDS]
     if shown:
-        yield Table("~>~", [[line(name, "strong"), line(duration(ns)), line(text)] for name, ns, text in shown])
+        yield Table("~>~", [[line(name, "strong"), line(_took(ns)), line(text)] for name, ns, text in shown])
     if len(rows) > len(shown):
         took = duration(sum(ns for _, ns, _ in rows[len(shown) :]))
         yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
 
 
+def _took(ns: int) -> str:
+    """How long; nothing where a log has no time of it."""
+    return duration(ns) if ns else ""
+
+
 def _tuned(row: Autotuning) -> str:
-    won = f"{row.winner} won of {count(row.choices, 'choice')}"
+    won = f"{row.winner} won" + (f" of {count(row.choices, 'choice')}" if row.choices else "")
     if row.gain_ns is None:
         pays = "what it gains is not known"
     elif row.pays_after_calls is None:

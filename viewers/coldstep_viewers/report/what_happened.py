@@ -115,7 +115,7 @@ def _cache_answer(row: Cache) -> str:
 
 def _compiled_in(group: list[Compile]) -> str:
     ns = sum(row.wall_ns for row in group)
-    return duration(ns) if ns else ""
+    return duration(ns) if ns > len(group) else ""
 
 
 def _compiled_times(group: list[Compile], about: str) -> str:
