@@ -21,7 +21,8 @@ from coldstep_collectors.torch.vllm_log import VllmLines
 
 # PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
 # PyTorch 2.1, nightly: "Recompiling function step in /repo/train.py:0"
-_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+?) in (?:(?P<file>.+):(?P<line>\d+)$)?")
+# PyTorch 2.2: "Recompiling function train_step in"
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+?) in(?:$| (?:(?P<file>.+):(?P<line>\d+)$)?)")
 # PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
 # PyTorch 2.4: "    - tensor 'L['x']' size mismatch at index 0. expected 4, actual 6"
 # PyTorch 2.13: "    - User stack trace:"

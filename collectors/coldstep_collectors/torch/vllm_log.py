@@ -30,8 +30,8 @@ _LOADED = re.compile(
 # vLLM 0.9: "torch.compile takes 19.90 s in total"
 # vLLM 0.20: "torch.compile took 1.74 s in total"
 _TOTAL = re.compile(r"(?:torch\.compile|graph compilation) (?:takes|took) \**(?P<s>[\d.]{1,20}) s\** in total")
-# A page: "INFO 04-18 08:26:11 [backends.py:431] Dynamo bytecode transform time:"
-# A page: "INFO 04-18 08:26:15 [backends.py:120] Directly load the compiled"
+# vLLM 0.8: "INFO 04-18 08:26:11 [backends.py:431] Dynamo bytecode transform time:"
+# vLLM 0.8: "INFO 04-18 08:26:15 [backends.py:120] Directly load the compiled"
 _BROKEN = re.compile(
     r"(?:Dynamo bytecode transform|Directly (?:load|lookup)|Compiling a graph|(?:torch\.compile|graph compilation) t)"
     r".{0,200}$"

@@ -60,6 +60,19 @@ def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
     assert "are lost" in trace.recompiles[-1].evidence[0]
 
 
+def test_a_recompile_that_is_cut_in_its_first_line_is_one(tmp_path: Path) -> None:
+    stamp = "[2023-11-21 19:02:17,738] torch._dynamo.guards.__recompiles: [DEBUG] "
+    text = (
+        f"{stamp}Recompiling function gather in <ipython-input-6-47>:6\n"
+        f"{stamp}    triggered by the following guard failure(s):\n"
+        f"{stamp}    - L['end'] == 10\n"
+        f"{stamp}Recompiling function gather in\n"
+    )
+    trace = traced(text, tmp_path)
+    assert len(trace.recompiles) == 2
+    assert "are lost" in trace.recompiles[1].evidence[0]
+
+
 def test_a_file_without_a_line_has_no_line_0(tmp_path: Path) -> None:
     text = (
         "[2023-05-15 11:33:09,972] torch._dynamo.convert_frame.__recompiles: [DEBUG] "
