@@ -125,8 +125,9 @@ class TorchLogs:
 
     name: ClassVar[str] = "dynamo"
     marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
-                                          _WARNS.encode(), b"convert_frame.py:", b"torch._dynamo.", *BareLines.MARKS,
-                                          *Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS,
+                                          _WARNS.encode(), b"variables\\tensor.py:", b"convert_frame.py:",
+                                          b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
+                                          *VllmLines.MARKS, *AutotuneLines.MARKS,
                                           b"torchdynamo start ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
@@ -156,7 +157,8 @@ class TorchLogs:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        self._warns, self._gives_up = _WARNS in line.source, _GIVES_UP in line.source
+        source = line.source.replace("\\", "/")
+        self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
         pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
         taken |= self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)

@@ -103,8 +103,9 @@ def test_a_recompile_that_is_an_error_is_a_failed_compile(tmp_path: Path) -> Non
     assert "RecompileError" in failures(trace)[0]
 
 
-def test_the_warning_of_a_value_that_is_read_is_a_graph_break(tmp_path: Path) -> None:
-    stamp = "[rank1]:W0906 20:38:55.305000 569 torch/_dynamo/variables/tensor.py:1047] [7/0] "
+@pytest.mark.parametrize("file", ["torch/_dynamo/variables/tensor.py", r"Lib\torch\_dynamo\variables\tensor.py"])
+def test_the_warning_of_a_value_that_is_read_is_a_graph_break(file: str, tmp_path: Path) -> None:
+    stamp = f"[rank1]:W0906 20:38:55.305000 569 {file}:1047] [7/0] "
     words = (
         "    torch._dynamo.config.capture_scalar_outputs = True",
         "or:",
