@@ -145,6 +145,8 @@ class TorchLogs:
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._warned: list[breaks.BreakReason] = []
+        self._broke: set[str] = set()
+        """The errors that graphs broke at: a second handler repeats them without a stamp, and nothing has failed."""
         self._traced: set[tuple[str | None, str]] = set()
         """The functions that were traced by the words of lines without numbers."""
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
@@ -177,6 +179,7 @@ class TorchLogs:
             self._recompile(frame, words.text)
         elif words.kind == _GRAPH_BREAKS:
             self._seen.add(_GRAPH_BREAKS)
+            self._broke |= {match["error"] for match in (_GIVEN_UP.match(words.text),) if match is not None}
             self._graph_break(frame, words.text, ns)
         elif words.kind is None and self._warns:
             self._graph_break(frame, words.text.replace(_WARNED, _READS), ns)
@@ -193,7 +196,8 @@ class TorchLogs:
             self._close(message)
         if not self._frames.known:
             return None
-        failures = [failure for failure in self._errors.failures if not self._is_of_frame(failure)]
+        failed = (failure for failure in self._errors.failures if failure.ending["error"] not in self._broke)
+        failures = [failure for failure in failed if not self._is_of_frame(failure)]
         for frame in self._frames.known:
             if frame.again and not frame.failures:
                 frame.failures = [_LOST]

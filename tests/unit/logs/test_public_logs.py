@@ -125,6 +125,22 @@ def test_the_warning_of_a_value_that_is_read_is_a_graph_break(file: str, tmp_pat
     assert "none happened" not in "".join(trace.collectors[0].missing).partition("graph breaks")[2][:60]
 
 
+def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
+    stamp = "V1125 01:05:52.254000 140 torch/_dynamo/symbolic_convert.py:534] [0/0] [__graph_breaks] "
+    words = (
+        "Graph break: from user code at:",
+        '  File "/repo/train.py", line 62, in pick',
+        "    n = int(x.sum())",
+        "Traceback (most recent call last):",
+        '  File "/venv/torch/_dynamo/exc.py", line 317, in unimplemented',
+        "    raise Unsupported(msg)",
+        "torch._dynamo.exc.Unsupported: Tensor.item",
+    )
+    trace = traced("".join(f"{stamp}{line}\n" for line in words) + "\n".join((*words, "")), tmp_path)
+    assert failures(trace) == []
+    assert [row.outcome for row in trace.compiles] == ["compiled"]
+
+
 def test_a_break_that_is_cut_before_its_reason_says_so(tmp_path: Path) -> None:
     stamp = "    V1112 13:10:18.379000 529 torch/_dynamo/convert_frame.py:1282] [5/0] [__graph_breaks] "
     words = (
