@@ -67,8 +67,8 @@ shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of 
 	@.venv-fleet/bin/python benchmarks/fleets/fleet.py --output docs/evidence/fleet.md  # needs Java 17 for Spark
 
 carriers: venv  # every log of tests/log_specimens in every dressing (tests/helpers/log_dressings.py), cut anywhere, and changed
-	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_carriers.py
-	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/test_log_cuts.py
+	@PYTHONPATH=tests:tests/helpers $(RUN) tests/unit/logs/test_log_carriers.py
+	@PYTHONPATH=tests:tests/helpers $(RUN) tests/unit/logs/test_log_cuts.py
 	@PYTHONPATH=tests/helpers $(RUN) tests/unit/logs/mutated_logs.py 10000 0
 
 jobs: .venv-jobs/built  # every kind of job, kills, crowds: minutes, not in CI; ONLY="kinds": this table

@@ -78,7 +78,7 @@ CURED = {
     "torch_float": ("python_scalar", "edit", "rounding"),
     "torch_gradient": ("gradient_state", "edit", "rounding"),
     "torch_item": ("data_dependent", "environment", "nothing"),
-    "torch_layer_number": ("module_attribute", "environment", "nothing"),
+    "torch_layer_number": ("self.number", "environment", "nothing"),
     "torch_lazy_attribute": ("type", "edit", "rounding"),
     "torch_lazy_dict": ("container", "edit", "rounding"),
     "torch_layout": ("layout", "edit", "nothing"),

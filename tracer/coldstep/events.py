@@ -32,7 +32,8 @@ CHOICES = "compiles_choices"
 """The argument of a `Begin` in which the choices of an autotuning are compiled; the rest of it times them."""
 TUNED = "autotuned"
 """The argument of a `Begin` that holds the outcome of an autotuning: operation ("mm(64x192, 192x256)"), choices (how
-many), winner, best_ns, and untuned_ns, which the choice takes that is made without autotuning, or None."""
+many), winner, best_ns, and untuned_ns, which the choice takes that is made without autotuning, or
+None; and cached, whether it was tuned earlier, where what it took does not show that."""
 CUDA_GRAPH = "cuda_graph"
 """The argument of a `Begin` whose compiled graph runs to warm up for its CUDA graph, or is recorded as one ("warm-up",
 "recording"): the step has not settled. With it: of (id of the compile), part, sizes (a list of int), reason (the

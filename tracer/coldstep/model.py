@@ -845,7 +845,7 @@ class Autotuning:
     operation: str
     """The operation and its sizes: "mm(64x192, 192x256)"."""
     choices: int
-    """How many there were."""
+    """How many there were; 0 where that is not known."""
     compile_ns: int
     """How long it took to compile them."""
     timing_ns: int

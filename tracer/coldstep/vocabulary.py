@@ -185,6 +185,7 @@ PHASES = (
     Phase("inductor.passes", "Inductor graph passes", "#f4b183", "#a8663a", "cyan", True),
     Phase("inductor.lowering", "Inductor lowering", "#ea8c55", "#c9763f", "cyan", True),
     Phase("inductor.codegen", "Inductor code generation", "#d9622b", "#e58650", "cyan", True),
+    Phase("inductor.compile", "Inductor compilation", "#e07a3f", "#d47a45", "cyan", True),
     Phase("inductor.cpp", "C++ compilation", "#a63d14", "#f4a071", "cyan", True, pooled=True),
     Phase("inductor.triton", "Triton compilation", "#8b1e3f", "#e46a8e", "cyan", True, pooled=True),
     Phase("inductor.cache", "Inductor cache", "#d8a58c", "#86604c", "cyan", True),

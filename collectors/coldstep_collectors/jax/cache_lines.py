@@ -29,6 +29,9 @@ _FAILED = re.compile(r"Error writing persistent compilation cache entry for '.{1
 _COMPONENT = re.compile(r"get_cache_key hash of serialized (?P<name>[\w ]{1,60}): (?P<hash>[0-9a-f]{16})[0-9a-f]{48}")
 # JAX 0.10: "Including XLA flag in cache key: --xla_cpu_enable_fast_math=true"
 _FLAG = re.compile(r"Including XLA flag in cache key: (?P<flag>\S{1,1000})")
+# JAX 0.6: "'jit_train_step' took at least 1.00 seconds to compile (4.34s)"
+# JAX 0.10: "Not writing persistent cache entry for 'jit_f' because it took < 1.00 seconds to compile (0.03s)"
+_SECONDS = re.compile(r"seconds to compile \((?P<s>[\d.]{1,20})s\)")
 _FIRST, _FLAGS = "computation", "XLA flags"
 _REASONS = {
     "process_id": "not_first_process",
@@ -44,14 +47,20 @@ _REASONS = {
 }
 """By what stands in JAX's reason: a word of `vocabulary.UNWRITTEN`."""
 _MOST_COMPONENTS = 32
+_MOST_UNTAKEN = 5_000
+_MAX_S = 1e9  # what is longer is no time
 
 
 @slotted
-class _Said:
-    """What has been said of one program."""
+class Answer:
+    """What the lines are about one program."""
 
     module: str
     row: Args
+    ns: int
+    """When its last line was written."""
+    took_ns: int = 0
+    """How long XLA has worked, where a line has it."""
 
 
 class CacheLines:
@@ -59,15 +68,20 @@ class CacheLines:
 
     MARKS: ClassVar[tuple[bytes, ...]] = (b"ersistent compilation cache", b"PERSISTENT COMPILATION CACHE",
                                           b"Not writing persistent cache entry", b"get_cache_key hash of",
-                                          b"XLA flag in cache key")  # fmt: skip
+                                          b"XLA flag in cache key", b"seconds to compile (")  # fmt: skip
 
     def __init__(self) -> None:
         self._components: list[Args] = []
         self._flags: list[str] = []
-        self._said: _Said | None = None
+        self._said: Answer | None = None
+        self.untaken: list[Answer] = []
+        """On programs that no other line is about."""
 
-    def read(self, text: str) -> bool:
+    def read(self, text: str, ns: int) -> bool:
         """Take in a line; whether it is one of these."""
+        if self._said is not None and (match := _SECONDS.search(text)):
+            self._said.took_ns = round(min(float(match["s"].strip(".") or 0), _MAX_S) * 1e9)
+            self._said.ns = ns
         if match := _COMPONENT.search(text):
             self._component(match["name"], match["hash"])
         elif match := _FLAG.search(text):
@@ -75,7 +89,8 @@ class CacheLines:
         elif match := _HIT.search(text) or _MISS.search(text):
             state = "hit" if match.re is _HIT else "miss"
             row = {"layer": _LAYER, "state": state, "key": match["key"], "components": self._components}
-            self._said = _Said(match["module"], row)
+            self._end()
+            self._said = Answer(match["module"], row, ns)
             self._components = []
         elif self._said is not None and _WRITING.search(text):
             self._said.row["written"] = True
@@ -84,8 +99,18 @@ class CacheLines:
             word = next((word for part, word in _REASONS.items() if part in why), None)
             self._said.row |= {"written": False, "why": word, "why_text": why}
         else:
-            return False
+            return _SECONDS.search(text) is not None
         return True
+
+    def finish(self) -> list[Answer]:
+        """The log has ended: the answers on programs that no other line is about."""
+        self._end()
+        return self.untaken
+
+    def _end(self) -> None:
+        if self._said is not None and len(self.untaken) < _MOST_UNTAKEN:
+            self.untaken.append(self._said)
+        self._said = None
 
     def take(self, name: str) -> Args | None:
         """The answer for the program that JAX names so in its other lines, once."""

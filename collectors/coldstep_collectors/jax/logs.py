@@ -48,8 +48,15 @@ _COMPILING = re.compile(
 )
 # JAX 0.4.13: "Compiling spread (140052730283328) for 2 devices with args (ShapedArray(float32[2]),). (num_replicas=2)"
 # JAX 0.3: "Compiling f (140417529333056) for args (ShapedArray(float32[], weak_type=True),)."
+# JAX 0.2: "Compiling f for args (ShapedArray(float32[]),)."
 _COMPILING_PMAP = re.compile(
-    r"Compiling (?P<name>.{1,1000}?) \(\d{1,30}\) for (?:\d{1,9} devices with )?args (?P<types>.+)\."
+    r"Compiling (?P<name>.{1,1000}?)(?: \(\d{1,30}\) for (?:\d{1,9} devices with )?args | for args (?=\(\w+\())"
+    r"(?P<types>.+)\."
+)
+# JAX 0.7: "Compiling jit(train_step) with global s"
+# JAX 0.1: "Compiling run_epoch for args (ArgSpec(aval=ShapedArray(uint32[2]), lazy_expr=LazyExpr(input=Arr"
+_COMPILING_CUT = re.compile(
+    r"Compiling (?:jit\()?(?P<name>[\w<>.]{1,200})\)?(?:(?: for)? with global s[\w ]{0,20}$| for args \(\w{1,99}\()"
 )
 # JAX 0.10: "Finished jaxpr to MLIR module conversion jit(train_step) in 0.004027128 sec"
 # JAX 0.4.13: "Finished jaxpr to MLIR module conversion pmap(spread) in 0.002109527587890625 sec"
@@ -253,12 +260,12 @@ class JaxLogs:
         elif match := _compiling(text):
             self._timed = True
             self._end_miss()
-            self._on_compiling(match["name"], _types(match["types"], match.groupdict().get("places", "")))
+            self._on_compiling(match["name"], _types(*map(match.groupdict().get, ("types", "places"), ("", ""))))
         elif match := _LOWERED.search(text):
             self._phase(match["name"], "jax.lower", "lower", _seconds(match["s"]))
         elif match := _COMPILED.search(text):
             self._phase(match["name"], "xla.compile", "compile", _seconds(match["s"]))
-        elif self._caches.read(text):
+        elif self._caches.read(text, self._ns):
             pass
         elif self._miss is None and _REST.match(text):
             self._begin_miss(miss := _Miss(None, self._ns, False))
@@ -279,6 +286,7 @@ class JaxLogs:
         unfinished = [self._traced.miss] if self._traced is not None and self._traced.miss is not None else []
         self._drop_traced()
         self._end_untimed()
+        self._end_caches()
         if not self._known:
             return None
         places: dict[str, set[_Place]] = defaultdict(set)
@@ -360,6 +368,22 @@ class JaxLogs:
                 compile.finished, compile.end.args = True, {"outcome": "compiled"}
                 self._log.emit(compile.end)
 
+    def _end_caches(self) -> None:
+        """Without any other line, those of the persistent cache stand for compiles, too."""
+        for answer in [] if self._known or self._timed else self._caches.finish():
+            self._ns = max(self._ns, answer.ns)
+            start, end = max(1, answer.ns - answer.took_ns), answer.ns
+            name = answer.module.removeprefix("jit_")
+            if compile := self._compile(None, name, []):
+                compile.begin.ns, compile.end.ns, compile.finished = start, end, True
+                if answer.took_ns:
+                    phase = Begin(start, "compile", "jax", "xla.compile")
+                    self._log.emit(phase)
+                    self._log.emit(End(end, phase))
+                outcome = "cache_hit" if answer.row["state"] == "hit" else "compiled"
+                compile.end.args = {"outcome": outcome, "caches": [answer.row]}
+                self._log.emit(compile.end)
+
     # --- compiles ---------------------------------------------------------------------------------------------
 
     def _on_traced(self, name: str, ns: int) -> None:
@@ -417,12 +441,14 @@ class JaxLogs:
         self._timed = True
         compile = next((each for each in reversed(self._open) if each.name == name and not each.finished), None)
         before = next((each for each in reversed(self._known) if each.name == name), None)
-        if compile is None and phase == "xla.compile" and before is not None:  # neither traced nor lowered again
-            compile = self._compile(None, name, before.types)
+        if compile is None and phase == "xla.compile":  # neither traced nor lowered again, or the log begins inside
+            self._begins_inside |= not self._known
+            compile = self._compile(None, name, before.types if before is not None else [])
         if compile is None:
             self._begins_inside |= not self._known
             return
         start, end = self._span(ns)
+        compile.begin.ns = min(compile.begin.ns, start)
         begin = Begin(start, title, "jax", phase)
         self._log.emit(begin)
         self._log.emit(End(end, begin))
@@ -531,7 +557,7 @@ def _compiling(text: str) -> re.Match[str] | None:
     """The line on what is compiled, which may be as long as a program has arguments: looked for in one place only."""
     at = max(0, text.find("Compiling "))
     end = max(text.rfind(")."), text.rfind("].")) + 2
-    return _COMPILING.match(text, at, end) or _COMPILING_PMAP.match(text, at)
+    return _COMPILING.match(text, at, end) or _COMPILING_PMAP.match(text, at) or _COMPILING_CUT.match(text, at)
 
 
 def _types(types: str, places: str) -> list[str]:

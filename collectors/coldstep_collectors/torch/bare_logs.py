@@ -19,9 +19,10 @@ _REASON = re.compile(r"\s+- ")
 # PyTorch 2.9, 2.13: "   function: 'train_step' (/repo/train.py:2)"
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
 # PyTorch 2.0: "   reasons:  ["tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991"]"
+# PyTorch 2.0: "   reasons:  ___check_obj_id(past_key_values, 94636661886208)"
 _OF_LIMIT = re.compile(
     r"torch\._dynamo hit config\.\w+ \(\d+\)|\s{0,3}function: '.+' \(.+:\d+\)$|\s{0,3}last reason: \d+/\d+: "
-    r"|   last reason: |   reasons:  \[|To log all recompilation"
+    r"|   last reason: |   reasons:  |To log all recompilation"
 )
 # PyTorch 2.9, 2.13: "Graph break in user code at /repo/train.py:10"
 _BREAK = re.compile(r"Graph break in user code at .{1,1000}:\d+$")
@@ -38,7 +39,7 @@ class BareLines:
 
     MARKS: ClassVar[tuple[bytes, ...]] = (b"Recompiling function ", b"torch._dynamo hit config", b"] create_",
                                           b"] set_replacement ", b"Graph break in user code at ",
-                                          b"function: '", b"   reasons:  [")  # fmt: skip
+                                          b"function: '", b"   reasons:  ")  # fmt: skip
 
     def __init__(self) -> None:
         self._kind: str | None = None

@@ -251,7 +251,7 @@ class Frames:
         # a library's code counts as the user's where the user has it compiled: unless another library called it
         others = [place for place in frame.stack if not passed_through(place[0])]
         of_library = is_installed(file) and bool(others) and is_installed(others[-1][0])
-        where = location(file, line, function) if file and not wrapped else None
+        where = location(file, line, function) if file and line and not wrapped else None
         is_numbered = frame.numbers[0] >= 0
         nameless = f"frame {frame.numbers[0]}" if is_numbered else "a function"
         function = _FUNCTION_OF_WRAPPER if wrapped else function or nameless
@@ -281,6 +281,8 @@ class Frames:
             about["variant"] = frame.numbers[1] + 1
         if frame.pinned:
             about["evidence"] = [_pinned(*pinned, where) for pinned, where in frame.pinned.items()]
+        elif file and not line:
+            about["evidence"] = [f"the function is defined in {file}, at a line that the log lacks"]
         if frame.failures:
             about["guard_failures"] = frame.failures
             signature = None if wrapped or went_on else parameters(file, line, function)

@@ -22,6 +22,8 @@ _PAIR = re.compile(
     r"\('(?P<what>Recompiling function .+)', (?P<quote>[\"'])triggered by the following guard failure: "
     r"(?P<why>.*)(?P=quote)\)$"
 )
+# PyTorch 2.1: "Recompiling function f in /repo/train.py:2"
+_LINE = re.compile(r":\d+$")  # the first versions tell the file only
 _WITHIN_CHARS = 400  # of a line in which the logger's name is looked for
 
 
@@ -55,5 +57,9 @@ def _words(match: re.Match[str], line: str) -> list[Words]:
     numbers = (int(match["frame"]), int(match["number"])) if match["frame"] else None
     text = line[match.end() :]
     pair = _PAIR.match(text)
-    texts = [pair["what"], f"    - {pair['why']}"] if pair else [text]
+    texts = (
+        [pair["what"] if _LINE.search(pair["what"]) else f"{pair['what']}:0", f"    - {pair['why']}"]
+        if pair
+        else [text]
+    )
     return [Words(numbers, match["attempt"] is None, match["kind"], each) for each in texts]

@@ -12,18 +12,26 @@ from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
+from coldstep_collectors.torch.autotune_log import AutotuneLines
 from coldstep_collectors.torch.bare_logs import BareLines
+from coldstep_collectors.torch.error_logs import Errors, Failure
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
+from coldstep_collectors.torch.vllm_log import VllmLines
 
 # PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
-# PyTorch 2.1, nightly: "Recompiling function step in /repo/train.py"
-_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+) in (?P<file>.+?)(?::(?P<line>\d+))?$")
+# PyTorch 2.1, nightly: "Recompiling function step in /repo/train.py:0"
+# PyTorch 2.2: "Recompiling function train_step in"
+_RECOMPILING = re.compile(r"Recompiling function (?P<name>.+?) in(?:$| (?:(?P<file>.+):(?P<line>\d+)$)?)")
 # PyTorch 2.9, 2.13: "    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
 # PyTorch 2.4: "    - tensor 'L['x']' size mismatch at index 0. expected 4, actual 6"
 # PyTorch 2.13: "    - User stack trace:"
-_REASON = re.compile(r"\s+- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
+# A page: "- 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5"
+_REASON = re.compile(r"\s*- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
 _BREAKS = ("Graph break", "WON'T CONVERT")
+_WARNED, _READS = "Graph break: from user code at:", "Graph break: Tensor.item from user code at:"
+_WARNS = "variables/tensor.py:"
+"""Where PyTorch warns, with no setting at all, of a value that is read on the host."""
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
 # PyTorch 2.9, 2.13: "torch._dynamo hit config.recompile_limit (8)"
 _LIMIT = re.compile(r"torch\._dynamo hit config\.\w+ \((\d+)\)")
@@ -32,17 +40,28 @@ _LIMITED = re.compile(r"\s{0,3}function: '(?P<name>.+)' \((?P<file>.+):(?P<line>
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3                    # return x * m  # /repo/train.py:6 in train_step"
 # PyTorch 2.4: "   last reason: tensor 'L['x']' size mismatch at index 0. expected 2, actual 5"
 # PyTorch 2.0: "   reasons:  ["tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991"]"
-_LAST_REASON = re.compile(r"\s{0,3}(?:last reason: |reasons:  \[(?P<quote>[\"']))(?P<text>.+?)(?(quote)(?P=quote)\])$")
+# PyTorch 2.0: "   reasons:  ___check_obj_id(past_key_values, 94636661886208)"
+_LAST_REASON = re.compile(
+    r"\s{0,3}(?:last reason: |reasons:  (?:\[(?P<quote>[\"']))?)(?P<text>.+?)(?(quote)(?P=quote)\])$"
+)
 # PyTorch 2.9, 2.13: "To log all recompilation reasons, use TORCH_LOGS="recompiles"."
 # PyTorch 2.1: "to diagnose recompilation issues, set env variable TORCHDYNAMO_REPORT_GUARD_FAILURES=1 and also see"
 # PyTorch 2.9, 2.13: "   last reason: 0/7: m == 3"
-_OF_LIMIT = re.compile(r"\s{0,3}(?:function: '|last reason: |reasons:  \[)|[Tt]o (?:log all|diagnose) recompilation")
+_OF_LIMIT = re.compile(r"\s{0,3}(?:function: '|last reason: |reasons:  )|[Tt]o (?:log all|diagnose) recompilation")
 # PyTorch 2.9, 2.13: "function: 'train_step' (/repo/train.py:2)"
 _BROKEN_OFF = re.compile(r"\s{0,2}(?:function: '|last reason: )")
 # PyTorch 2.1: "WON'T CONVERT score /repo/train.py line 124 "
 _UNCONVERTED = re.compile(r"WON'T CONVERT (?P<name>\S+) (?P<file>.+) line (?P<line>\d+)")
 # PyTorch 2.1: "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
 _ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupported)\w*: .+)")
+# PyTorch 2.4: "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
+_GIVEN_UP = re.compile(r"torch\._(?:dynamo|inductor)\.exc\.(?P<error>\w{1,99}: .+)")
+_GIVES_UP = "/convert_frame.py:"
+# PyTorch 2.8: "  File "/venv/torch/_dynamo/convert_frame.py", line 1059, in _compile"
+_IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/]\w{1,99}\.py", line \d')
+_NO_ERROR = "not in the log: the lines with the error are lost"
+# Python: "AssertionError:"
+_CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
 # PyTorch 2.1: "create_symbol s0 = 6 for L['x'].size()[1]"
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?)(?: \[[^\]]*\]|$)")
@@ -53,6 +72,9 @@ _PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
 _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):(?P<line>\d+), stack ")
+# PyTorch 2.0: "Step 1: torchdynamo start tracing generate"
+# PyTorch 2.1, 2.8: "Step 1: torchdynamo start tracing fn /repo/train.py:3"
+_TRACING = re.compile(r"Step 1: torchdynamo start tracing (?P<name>[\w.]+)(?: (?P<file>.+):(?P<line>\d+))?$")
 _TRACEBACK = "Traceback (most recent call last)"
 _ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
@@ -60,6 +82,7 @@ _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
 _NUMBERED = re.compile(r"\d+/\d+(?:_\d+)?:")
 _OF_RECOMPILES = (_RECOMPILES, "__recompiles_verbose")
 _MAX_LINES = 500  # of one message
+_LOST = "not in the log: the lines with the reason are lost"
 
 _ALWAYS = Unseen(
     "how long each phase of a compile took, and what ran: a compile is taken to last from the first line about it to "
@@ -73,6 +96,7 @@ _SHORTENED = Unseen(
 )
 _OLDER = Unseen("which function has reached its limit: the next line of the log is lost")
 _BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles shows them)", RECOMPILES)
+_UNWARNED = Unseen("graph breaks of which PyTorch does not warn (TORCH_LOGS=graph_breaks shows them)", BREAKS)
 _BEGUN = Unseen(
     "the log begins after the first compile: anything compiled before that",
     COMPILES,
@@ -92,6 +116,8 @@ class _Message:
     frame: Frame
     ns: int
     lines: list[str] = field(default_factory=list)
+    warns: bool = False
+    """Whether it is PyTorch's warning, which its log of graph breaks repeats where that is on."""
 
 
 class TorchLogs:
@@ -99,7 +125,10 @@ class TorchLogs:
 
     name: ClassVar[str] = "dynamo"
     marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
-                                          b"convert_frame.py:", b"torch._dynamo.", *BareLines.MARKS,
+                                          _WARNS.encode(), b"variables\\tensor.py:", b"convert_frame.py:",
+                                          b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
+                                          *VllmLines.MARKS, *AutotuneLines.MARKS,
+                                          b"torchdynamo start ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
     def __init__(self, log: Log) -> None:
@@ -115,18 +144,28 @@ class TorchLogs:
         self._announced: set[str] = set()
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
+        self._warned: list[breaks.BreakReason] = []
+        self._broke: set[str] = set()
+        """The errors that graphs broke at: a second handler repeats them without a stamp, and nothing has failed."""
+        self._traced: set[tuple[str | None, str]] = set()
+        """The functions that were traced by the words of lines without numbers."""
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
         self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
         self._bare = BareLines()
+        self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
         self._log_ns = 0
-        self.goes_on = False
+        self.goes_on = self._warns = self._gives_up = False
         self._seen: set[str] = set()
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
+        source = line.source.replace("\\", "/")
+        self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
         pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
-        self.goes_on = self._bare.goes_on
-        return [self._read(words, line.ns) for words in pieces].count(True) > 0
+        taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
+        taken |= self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
+        self.goes_on = self._bare.goes_on or self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on
+        return taken
 
     def _read(self, words: Words, ns: int) -> bool:
         if words.numbers is not None:
@@ -140,7 +179,10 @@ class TorchLogs:
             self._recompile(frame, words.text)
         elif words.kind == _GRAPH_BREAKS:
             self._seen.add(_GRAPH_BREAKS)
+            self._broke |= {match["error"] for match in (_GIVEN_UP.match(words.text),) if match is not None}
             self._graph_break(frame, words.text, ns)
+        elif words.kind is None and self._warns:
+            self._graph_break(frame, words.text.replace(_WARNED, _READS), ns)
         elif words.kind is None:
             self._other(frame, words.text)
         return True
@@ -152,19 +194,45 @@ class TorchLogs:
             self._begin_without_numbers(None, self._log_ns)
         for message in self._breaking.values():
             self._close(message)
-        for frame in self._frames.known:
-            begin = self._frames.open(frame, "forward", frame.start_ns)
-            frame.ending.setdefault("outcome", "compiled")
-            self._log.emit(End(self._ends[frame.compile.id], begin, frame.ending))
         if not self._frames.known:
             return None
+        failed = (failure for failure in self._errors.failures if failure.ending["error"] not in self._broke)
+        failures = [failure for failure in failed if not self._is_of_frame(failure)]
+        for frame in self._frames.known:
+            if frame.again and not frame.failures:
+                frame.failures = [_LOST]
+            begin = self._frames.open(frame, "forward", frame.start_ns)
+            frame.ending.setdefault("outcome", "compiled")
+            if frame.ending["outcome"] == "failed":
+                frame.ending["error"] = frame.ending["error"] or _NO_ERROR
+            self._log.emit(End(self._ends[frame.compile.id], begin, frame.ending))
+        for failure in failures:
+            failure.emit(self._log)
+        self._vllm.emit(self._log)
+        self._tuned.emit(self._log, has_compiles=True)
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
+        missing |= {_GRAPH_BREAKS: _UNWARNED} if self._warned else {}
         unseen = [words for kind, words in missing.items() if kind not in self._seen]
         unseen += [_BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
+
+    def _is_of_frame(self, failure: Failure) -> bool:
+        """Whether an error is that of a compile which the log has told of: then it is the end of that compile."""
+        known = [frame for frame in self._frames.known if frame.ending.get("outcome") == "limit"]
+        if not failure.is_limit:
+            last = self._frames.known[-1]
+            is_told = last.compile.id in self._started or last.compile.id in self._created
+            is_named = failure.compiled == (last.file, last.name) or failure.is_of_recompile(last.name)
+            known = [last] if not last.ending and (is_named or (is_told and failure.compiled is None)) else []
+        for frame in known[-1:]:
+            if failure.is_limit:
+                frame.ending["error"] += f"; {failure.ending['error'].partition('. ')[0]}"
+            else:
+                frame.ending = failure.ending
+        return bool(known)
 
     def _is_begun(self) -> bool:
         """Whether the log lacks compiles of a frame that came before those that it tells of. With TORCH_LOGS=recompiles
@@ -227,14 +295,26 @@ class TorchLogs:
             if limit := _LIMIT.match(words.text):
                 self._hit = limit
                 return None
+            match = _TRACING.match(words.text)
+            if match is not None:
+                return self._begin_tracing(match, ns)
             match = _LIMITED.match(words.text) or _UNCONVERTED.match(words.text)
             if match is not None and not self._is_of_last(match):
                 return self._begin_without_numbers(match, ns)
             if match is not None and self._unnumbered is not None and self._hit is not None:
                 self._refuse(self._unnumbered, self._hit)
-            if self._unnumbered is None and _OF_LIMIT.match(words.text):
+            is_given_up = self._gives_up and (_GIVEN_UP.match(words.text) or _IN_DYNAMO.match(words.text))
+            if self._unnumbered is None and (is_given_up or _OF_LIMIT.match(words.text)):
                 return self._begin_without_numbers(None, ns)
         return self._unnumbered
+
+    def _begin_tracing(self, place: re.Match[str], ns: int) -> Frame | None:
+        """The compile of the function at a place: where it is named once more, this may be an attempt, or another."""
+        last, where = self._unnumbered, (place["file"], place["name"])
+        if where not in self._traced and (last is None or last.name != place["name"]):
+            last = self._begin_without_numbers(place, ns)
+        self._traced.add(where)
+        return last
 
     def _is_of_last(self, place: re.Match[str]) -> bool:
         """Whether what is told of this function is told of the last compile without numbers, which had no end yet."""
@@ -242,7 +322,7 @@ class TorchLogs:
         return last is not None and (last.file, last.name) == (place["file"], place["name"]) and not last.ending
 
     def _begin_without_numbers(self, place: re.Match[str] | None, ns: int) -> Frame | None:
-        where = (place["file"], int(place["line"] or 0), place["name"]) if place is not None else ("", 0, "")
+        where = (place["file"] or "", int(place["line"] or 0), place["name"]) if place is not None else ("", 0, "")
         frame = self._unnumbered = self._frames.begin_without_numbers(where, ns)
         if frame is not None:
             self._ends[frame.compile.id] = ns
@@ -272,10 +352,10 @@ class TorchLogs:
 
     def _graph_break(self, frame: Frame, text: str, ns: int) -> None:
         message = self._breaking.get(frame.numbers)
-        if text.startswith(_BREAKS):
+        if text.startswith(_READS if self._warns else _BREAKS):
             if message is not None:
                 self._close(message)
-            message = self._breaking[frame.numbers] = _Message(frame, ns)
+            message = self._breaking[frame.numbers] = _Message(frame, ns, warns=self._warns)
         if message is not None and len(message.lines) < _MAX_LINES:
             message.lines.append(text.replace(_DUPLICATE, ""))
 
@@ -283,6 +363,12 @@ class TorchLogs:
         reason = breaks.break_reason("\n".join(message.lines))
         if reason is None:
             return
+        reason.reason = reason.reason or _LOST
+        if message.warns:
+            self._warned.append(reason)
+        else:
+            repeats = [known for known in self._warned if known.stack[-1:] == reason.stack[-1:]]
+            message.frame.breaks = [row for row in message.frame.breaks if row[1] not in repeats]
         if reason.stack:
             file, line, function = reason.stack[-1]
             of, stack = self._stacks.setdefault((file, line), (message.frame.numbers[0], reason.stack))
@@ -303,6 +389,8 @@ class TorchLogs:
             frame.tells_sizes = True
         elif match := _STARTING.match(text):
             self._started.add(frame.compile.id)
+            _locate(frame, match)
+        elif (match := _TRACING.match(text)) and not frame.file:
             _locate(frame, match)
         elif match := _SYMBOL.match(text):
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
@@ -328,9 +416,14 @@ class TorchLogs:
             frame.ending = {"outcome": "failed", "error": ""}
         elif frame.ending.get("outcome") == "failed":
             match = _ERROR.match(text)
+            match = match or _CAUSE.match(text)
             if match is not None or text.startswith(_TRACEBACK):  # of errors that caused one another, the last
                 words = (frame.ending["error"], match["error"]) if match is not None else ()
                 frame.ending["error"] = " ".join(filter(None, words))
+        elif self._gives_up and not frame.ending and (match := _GIVEN_UP.match(text)):  # the begin is lost
+            frame.ending = {"outcome": "failed", "error": match["error"]}
+        elif self._gives_up and not frame.ending and frame.numbers[0] < 0 and _IN_DYNAMO.match(text):
+            frame.ending = {"outcome": "failed", "error": ""}
         elif _OF_LIMIT.match(text):
             if frame.ending.get("outcome") != "limit":  # a part of the warning: its first line is lost
                 allowed = {"limit": frame.numbers[1]} if frame.numbers[1] > 0 <= frame.numbers[0] else {}
@@ -353,4 +446,4 @@ def _outermost(stack: list[tuple[str, int, str]]) -> str:
 
 
 def _locate(frame: Frame, match: re.Match[str]) -> None:
-    frame.file, frame.line, frame.name = match["file"], int(match["line"] or 0), match["name"]
+    frame.file, frame.line, frame.name = match["file"] or "", int(match["line"] or 0), match["name"]

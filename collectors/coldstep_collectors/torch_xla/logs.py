@@ -1,4 +1,5 @@
-"""Reads torch_xla's report under PT_XLA_DEBUG_LEVEL=2: each graph that was compiled or run, and what made it so."""
+"""Reads torch_xla's report under PT_XLA_DEBUG_LEVEL=2: each graph that was compiled or run, and what made it so; and
+its metrics."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 from typing import ClassVar
 
 from coldstep import context as forms
+from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed, location
@@ -16,6 +18,7 @@ from coldstep_collectors.torch_xla._private.hooks import (
     EXECUTION_CAUSE,
     Report,
 )
+from coldstep_collectors.torch_xla.metrics_log import Metrics
 
 _READ = "trying to access tensor value"
 _WHAT = {
@@ -41,12 +44,12 @@ class TorchXlaReport:
     """Reads the lines of one process."""
 
     name: ClassVar[str] = "torch_xla"
-    marks: ClassVar[tuple[bytes, ...]] = (COMPILATION.encode(), EXECUTION.encode())
-    goes_on = False
+    marks: ClassVar[tuple[bytes, ...]] = (COMPILATION.encode(), EXECUTION.encode(), *Metrics.MARKS)
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._report: Report | None = None
+        self._metrics = Metrics()
         self._compiles = False
         self._ns = 0
         self._syncs = 0
@@ -54,8 +57,15 @@ class TorchXlaReport:
         self._seen = False
         self._missing = dict.fromkeys(_MISSING)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may be of an entry of the metrics."""
+        return self._metrics.goes_on
+
     def read(self, line: Line) -> bool:
         """Take in a line."""
+        if self._metrics.read(line):
+            return True
         compiles, prefix = True, COMPILATION
         at = line.text.find(COMPILATION)
         if at < 0:
@@ -80,7 +90,10 @@ class TorchXlaReport:
         cut = self._report is not None
         if self._report is not None and self._report.cause:
             self._close(self._report)
-        return Seen("attached", None, [*self._missing], cut=cut) if self._seen else None
+        if not self._seen:  # what the metrics count, the report has told of, one by one
+            counted = self._metrics.emit(self._log)
+            return Seen("partial", None, [Unseen(counted, COMPILES, RECOMPILES, PHASES)]) if counted else None
+        return Seen("attached", None, [*self._missing], cut=cut)
 
     def _close(self, report: Report) -> None:
         if self._compiles:

@@ -428,6 +428,11 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     return "static field"
 
 
+_OF_A_MODULE = ("._parameters", "._buffers", "._modules")
+# coldstep: "stride 356 at dimension 0"
+_OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
+
+
 def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if seen.mode:
         return "mode of a warm-up"
@@ -438,6 +443,12 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         return "gradient made later"
     if row.cause == "optimizer_state" and seen.optimizer:
         return "state of the optimizer"
+    if row.cause == "layout" and _OUTER_STRIDE.match(row.before or ""):
+        return "layout by a stride"
+    if row.cause == "container" and (row.argument or "").endswith(_OF_A_MODULE):
+        return "container of a module"
+    if row.cause == "type" and row.argument == "self":
+        return "type of self"
     if row.cause == "type" and _PENDING in (row.before, row.after):
         return "type of a collective"
     if row.cause == "config" and row.argument == "num_threads":
@@ -471,10 +482,14 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
     return "number of an operation" if row.cause == "baked_constant" and not _is_compiled_in(row) else None
 
 
+# TensorFlow 2.9: "5 out of the last 9 calls to <function train_step at 0x7f0a> triggered tf.function retracing"
+_RETRACING = "triggered tf.function retracing"
+
+
 def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
     if row.cause == "shape" and seen.within:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
-    return None
+    return "retracing" if any(_RETRACING in line for line in row.evidence) else None
 
 
 _BY_STACK: Mapping[str, Callable[[Recompile, Seen], str | None]] = {

@@ -56,7 +56,7 @@ def _row(
         winner=str(outcome.get("winner", "")),
         gain_ns=gain,
         pays_after_calls=-(-whole // gain) if gain else None,
-        cached=all(CHOICES in piece.args for piece in pieces),
+        cached=outcome.get("cached", all(CHOICES in piece.args for piece in pieces)) is True,
         location=(of.caller or of.location) if of is not None else locations.read(at.args.get("caller")),
         interval=time.at(at.start),
     )

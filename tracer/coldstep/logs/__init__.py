@@ -49,6 +49,12 @@ _MAX_COMPILES = 5_000  # per reader and process
 _MAX_BREAKS = 5_000
 _SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
 _FLUSHED_EVERY_EVENTS = 1_000
+_ON_TIMES = (
+    " When anything was is not known: its lines have no times.",
+    " Its lines name no year: it is taken to be the last that fits.",
+    "",
+)
+"""In the trace's note, where the lines have no time, no year, both."""
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 _CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
 
@@ -237,6 +243,8 @@ class _Process:
         self.first_ns = self.ns = 0
         self.is_timed = False
         """Whether any of its lines tells the time."""
+        self.is_dated = False
+        """Whether any tells the year."""
         self.twice = Twice()
         self.complaints: list[str] = []
 
@@ -301,6 +309,7 @@ class _Logs:
         self._labels: bool | None = None
         """Whether "3: " before a line of this file names a rank; None where no line was seen yet."""
         self._now = datetime.now(UTC)
+        self._first_ns = 0
         self.complaints: list[str] = []
         self.understood = False
         """Whether any line was for any reader."""
@@ -314,6 +323,7 @@ class _Logs:
         begin = file.peek(_LOOKED_AT_BYTES)[:_LOOKED_AT_BYTES]
         if b"\0" in begin and not is_utf16(begin):
             raise TraceError(f"{path} is no log: it is binary")
+        self._first_ns = self._first_time(begin)
         ours, last = False, b"\n"
         payload = Payload()
         for size, block in blocks(file):
@@ -361,7 +371,8 @@ class _Logs:
                 each.twice.begin_section(text)
         carried = prefix.read(text, bool(self._labels))
         process = self._process(carried)
-        process.is_timed |= bool(carried.logged or carried.date)
+        process.is_timed |= bool(carried.stamp or carried.date)
+        process.is_dated |= bool(carried.date)
         if process.twice.is_again(carried, has_mark):
             return True
         try:
@@ -372,10 +383,16 @@ class _Logs:
     def _time(self, line: Carried) -> int:
         if line.stamp is not None:
             return self._stamp(*line.stamp)
-        ns = 0 if self._last is not None and self._last.ns else round(self._now.timestamp() * 1e9)
+        ns = 0 if self._last is not None and self._last.ns else self._first_ns
         with suppress(ValueError):  # looks like a date, and is none
             ns = _ns(line.date) if line.date else ns
         return ns
+
+    def _first_time(self, begin: bytes) -> int:
+        """The first time that a file names near its begin, which lines before it take on; else when it was written."""
+        self._first_ns = 0
+        lines = map(prefix.read, begin.decode("utf-8", "replace").splitlines())
+        return next(filter(None, map(self._time, lines)), round(self._now.timestamp() * 1e9))
 
     def _process(self, line: Carried) -> _Process:
         """Whose line it is: the process's that it names by number, rank or worker, or that of the last line before."""
@@ -451,7 +468,7 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
     try:
         recorder = Recorder(fd, home, process.rank, start, row.at_begin())
         where = f" of {', '.join(map(os.path.basename, names))}" if names else ""
-        untimed = "" if process.is_timed else " When anything was is not known: its lines have no times."
+        untimed = _ON_TIMES[process.is_timed + process.is_dated]
         recorder.handle(Note(begin, f"{FROM_LOG}{where}, not by watching the program.{untimed}"), home)
         for reading in process.readings:
             if (seen := reading.seen) is None:

@@ -8,6 +8,7 @@ import re
 from coldstep._util.slotted import slotted
 
 _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
+_OF_XLA = (".cc", ".h")  # whose lines, in C++, have a thread's number in its place
 _MOST_PIECES = 12
 _DATE_TEXT = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 
@@ -54,6 +55,9 @@ _LOGGER = re.compile(
 # PyTorch 2.13: ".../torch/_dynamo/guards.py:2772] text"
 # Abseil: "dispatch.py:204] text"
 _SOURCE = re.compile(r"(?P<source>[\w./\\:-]{0,200}\.py:\d+)(?:\] ?| [-|] )")
+# Vllm: "10-08 06:06:34 [backends.py:539] text"
+# Vllm: "02-18 04:51:36 backends.py:577] text"
+_VLLM = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[?[\w/]{1,60}\.py:\d{1,6}\] ?")
 # Vllm: "(EngineCore pid=7) text"
 # Ray: "(RayTrainWorker pid=7, ip=10.0.0.2) text"
 _PID = re.compile(
@@ -95,7 +99,7 @@ _NOISE = re.compile(
     r"std(?:out|err) [FP] |#\d+ (?:\d+\.\d+ )?|##\[\w+\]|::\w+::|(?:>{1,3}|#{1,3}|\|) "
     r"|[^|]{0,60}?\d{1,3}%\|[^|]{0,300}\|[^\]\n]{0,100}\] ?|\S{1,200}\.py::\S{1,200} "
 )
-_PIECES = (_JOB, _DATED, _LEVEL, _LOGGER, _SOURCE, _PID, _JOURNAL, _OF_RANK, _NOISE, _WORKER, _LABEL)
+_PIECES = (_JOB, _DATED, _VLLM, _LEVEL, _LOGGER, _SOURCE, _PID, _JOURNAL, _OF_RANK, _NOISE, _WORKER, _LABEL)
 
 # Ray: "text [repeated 7x across cluster]"
 # Python: "text [jax._src.dispatch]"
@@ -173,7 +177,8 @@ def _read_stamp(carried: Carried, stamp: re.Match[str]) -> None:
     carried.is_stamped = True
     if stamp.re is _STAMPED:
         number = int(stamp["pid"])
-        carried.pid = carried.pid or (number if 0 < number <= _LAST_PID else None)
+        if not stamp["source"].rpartition(":")[0].endswith(_OF_XLA):
+            carried.pid = carried.pid or (number if 0 < number <= _LAST_PID else None)
         carried.source = stamp["source"].replace("\\", "/")
         carried.stamp = stamp["day"], stamp["time"]
         carried.logged = f"{stamp['day']} {stamp['time']}"

@@ -107,6 +107,9 @@ def _title(trace: Trace, blind: bool) -> str:
 
 def _nothing(trace: Trace, blind: bool) -> str:
     """That nothing needs changing, and what was paid."""
+    advised = any(row.advice for row in trace.recompiles) or any(row.advice for row in trace.findings)
+    if blind and from_log(trace) and advised:
+        return "What to change: the log has no costs, so see the advice below"
     if blind:
         return "Nothing to change, as far as was seen"
     made = sum(row.parent is None and row.origin == "user" for row in trace.compiles)

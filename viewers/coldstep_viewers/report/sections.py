@@ -27,7 +27,7 @@ from coldstep_viewers.report.sentences import (
     unobserved,
 )
 from coldstep_viewers.report.time_spent import ledgers, steps
-from coldstep_viewers.report.what_happened import after, graph_breaks, others, recompiles
+from coldstep_viewers.report.what_happened import after, compiled, compiled_rows, graph_breaks, others, recompiles
 
 _MAX_CHILDREN = 8
 _MAX_BUILDS = 5
@@ -90,6 +90,7 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
         yield "ranks", f"Ranks ({len(trace.processes)})", map(paragraph, memory_and_ranks.ranks(trace))
     yield "job_ready", after_ready.job_title(trace), _job_ready(trace)
     yield from (("time", title, parts) for title, parts in ledgers(trace, every))
+    yield "compiled", f"Compiled ({len(compiled_rows(trace))})", compiled(trace, every)
     yield "steps", "Steps", steps(trace, every, {*above})
     if trace.readiness:
         yield "ready", f"After coldstep.ready() ({after_ready.number_of(trace)})", after(trace)
@@ -142,14 +143,19 @@ def _dearest(rows: list[tuple[str, int, str]], every: bool) -> Iterator[Part]:
     rows.sort(key=lambda row: -row[1])
     shown = rows if every else rows[:_MAX_BUILDS]
     if shown:
-        yield Table("~>~", [[line(name, "strong"), line(duration(ns)), line(text)] for name, ns, text in shown])
+        yield Table("~>~", [[line(name, "strong"), line(_took(ns)), line(text)] for name, ns, text in shown])
     if len(rows) > len(shown):
         took = duration(sum(ns for _, ns, _ in rows[len(shown) :]))
         yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
 
 
+def _took(ns: int) -> str:
+    """How long; nothing where a log has no time of it."""
+    return duration(ns) if ns else ""
+
+
 def _tuned(row: Autotuning) -> str:
-    won = f"{row.winner} won of {count(row.choices, 'choice')}"
+    won = f"{row.winner} won" + (f" of {count(row.choices, 'choice')}" if row.choices else "")
     if row.gain_ns is None:
         pays = "what it gains is not known"
     elif row.pays_after_calls is None:

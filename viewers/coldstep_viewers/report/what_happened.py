@@ -9,10 +9,11 @@ from typing import TypeVar
 from coldstep._util.figures import count, duration, listed, numbers
 from coldstep.analysis.breaks import below
 from coldstep.blind_spots import BREAKS, RECOMPILES
-from coldstep.model import Compile, Finding, GraphBreak, Location, Recompile, Trace
+from coldstep.model import Cache, Compile, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.rows.intervals import kinds
+from coldstep.vocabulary import CACHES
 from coldstep_viewers.report import after_ready
-from coldstep_viewers.report.document import GAP, Block, Line, Paragraph, Part, Span, Style, line, paragraph
+from coldstep_viewers.report.document import GAP, Block, Line, Paragraph, Part, Span, Style, Table, line, paragraph
 from coldstep_viewers.report.folding import (
     alike_rows,
     costs,
@@ -23,6 +24,7 @@ from coldstep_viewers.report.folding import (
     kind_of_recompile,
     told_once,
 )
+from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.report.sentences import (
     cause,
     mechanisms,
@@ -43,6 +45,10 @@ _MAX_ROWS = 20
 _MOST_BLOCKS = 4  # of rows that are put together
 _MOST_NAMED = 3  # of those that have no block
 _MOST_CHANGES = 3
+_MOST_COMPILED = 8
+_OUTCOMES = {"cache_hit": "loaded from a cache", "in_progress": "not known to have ended", "traced_only": "traced only"}
+_IN_FINDINGS = ("failed", "limit")
+"""The outcomes that findings are about."""
 
 
 def after(trace: Trace) -> Iterator[Part]:
@@ -67,6 +73,54 @@ def after(trace: Trace) -> Iterator[Part]:
         yield Block((Span(compile_.function, "strong"), Span(title)), facts)
     if len(shown) > _MAX_ROWS:
         yield paragraph(f"These are the {_MAX_ROWS} costliest of {len(shown)}; --format json has them all.", "aside")
+
+
+def compiled(trace: Trace, every: bool) -> Iterator[Part]:
+    """A row for each function and outcome, the dearest first."""
+    alike: dict[tuple[str, str], list[Compile]] = {}
+    for row in compiled_rows(trace):
+        alike.setdefault((row.function, _compiled_about(row)), []).append(row)
+    dearest = sorted(alike.items(), key=lambda item: -sum(row.wall_ns for row in item[1]))
+    shown = dearest if every else dearest[:_MOST_COMPILED]
+    if shown:
+        yield Table("~>~", [
+            [line(function, "strong"), line(_compiled_in(group)), line(_compiled_times(group, about))]
+            for (function, about), group in shown
+        ])  # fmt: skip
+    if len(shown) < len(dearest):
+        yield paragraph(f"and {len(dearest) - len(shown)} more; --all has them", "aside")
+
+
+def compiled_rows(trace: Trace) -> list[Compile]:
+    """The compiles of functions that were not compiled again, and did not fail."""
+    if not from_log(trace):
+        return []
+    by_id = {row.id: row.key for row in trace.compiles}
+    again = {by_id[row.compile] for row in trace.recompiles}
+    return [row for row in trace.compiles if row.key not in again and row.outcome not in _IN_FINDINGS]
+
+
+def _compiled_about(row: Compile) -> str:
+    """Where the function is, how it went, and what caches on disk had."""
+    place = row.location or row.caller
+    where = f"{place.file}:{place.line}" if place is not None else ""
+    return ", ".join(filter(None, (where, _OUTCOMES.get(row.outcome, ""), *map(_cache_answer, row.caches))))
+
+
+def _cache_answer(row: Cache) -> str:
+    kept = "" if row.written is None else ", stored" if row.written else ", not stored"
+    why = f" ({row.why_text})" if row.written is False and row.why_text else ""
+    return f"{CACHES.get(row.layer, row.layer)}: {row.state}{kept}{why}"
+
+
+def _compiled_in(group: list[Compile]) -> str:
+    ns = sum(row.wall_ns for row in group)
+    return duration(ns) if ns > len(group) else ""
+
+
+def _compiled_times(group: list[Compile], about: str) -> str:
+    times = count(len(group), "time") if len(group) > 1 else ""
+    return ", ".join(filter(None, (times, about)))
 
 
 def recompiles(trace: Trace, every: bool, above: Numbers) -> Iterator[Part]:

@@ -15,6 +15,7 @@ from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.remedies.table import advice as joined
 from coldstep.analysis.rules.dynamo import UNBACKED
 from coldstep.context import CACHE
 from coldstep.model import Change, Compile, Finding, Recompile, Remedy, Trace
@@ -47,6 +48,11 @@ _UNCOMPILED = {
 }
 """What becomes of calls for which the framework compiles no further variant."""
 _ALIKE = Row("Modules that are alike in all that the graph holds share one compile: make these so where they can be.")
+
+_SHOW_WHY = Row(
+    "Run it again with TORCH_LOGS=recompiles: then the log shows what varies. A higher limit (torch._dynamo.config."
+    "recompile_limit; before PyTorch 2.6 cache_size_limit) puts off the next one."
+)
 
 _Code = tuple[int, str, str]
 """What the framework counts variants of: a code object, whatever module it runs for, between two resets."""
@@ -239,7 +245,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
             evidence = _table(groups)
         evidence += _modules(trace, rows)
         deciding = _deciding(groups[0]) if groups else None
-        advice, mending = (deciding.advice, deciding.remedies) if deciding is not None else ("", [])
+        again = remedies(_SHOW_WHY, Case(f"torch.limit:{last.id}", {})) if reached is not None and not groups else []
+        advice, mending = (deciding.advice, deciding.remedies) if deciding is not None else (joined(again), again)
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.details[reached.id].error

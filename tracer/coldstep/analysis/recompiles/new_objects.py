@@ -28,9 +28,7 @@ def made_anew(trace: Trace, compile_: Compile, change: Change, place: Place) -> 
         return None
     if change.mechanism == "new_function":
         made, function = makes(place.line), called(place.line)
-        return _once(trace, place.location, compile_.function, made) or _once(
-            trace, place.location, function, function
-        )
+        return _once(trace, place.location, compile_.function, made) or _once(trace, place.location, function, function)
     object_ = _OBJECT.match(change.after or "")
     if change.mechanism != "static_argument" or object_ is None or change.argument is None or place.call is None:
         return None

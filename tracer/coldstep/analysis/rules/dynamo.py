@@ -30,11 +30,12 @@ _COMPILE_ID = expression(r"\[?!?\d+(?:/\d+)*(?:_\d+)?\]?: ")
 _HINT = " (HINT: "
 """Of PyTorch 2.13: "___check_type_id(n, 1399417), type=<class 'float'> (HINT: type float)"."""
 # PyTorch 2.9, 2.13: "tensor 'x' size mismatch at index 0. expected 4, actual 5"
+# PyTorch 2.0: "tensor 'x' strides mismatch at index 0. expected 562500, actual 2447991"
 # PyTorch 2.9, 2.13: "tensor 'x' requires_grad mismatch. expected requires_grad=0"
 # PyTorch 2.9, 2.13: "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect), actual
 # DispatchKeySet(Meta)"
 _TENSOR = expression(
-    r"tensor '(?P<path>.+?)' (?P<what>size|rank|dtype|stride|requires_grad|dispatch key set) mismatch"
+    r"tensor '(?P<path>.+?)' (?P<what>size|rank|dtype|stride|requires_grad|dispatch key set)s? mismatch"
     r"(?: at index (?P<index>\d+))?\.?(?: expected (?P<expected>DispatchKeySet\(.*?\)|[^,.\s]+))?"
     r"(?:, actual (?P<actual>DispatchKeySet\(.*?\)|[^,.\s]+))?"
 )
@@ -702,6 +703,15 @@ REMEDIES = {
     ),
     "shape within": Row("PyTorch compiles again for another size: {fixed}.", changes="data"),
     "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
+    "container of a module": Row(
+        "{argument} does not hold the same in all modules that share this code, and each kind has variants of its own: "
+        "make them alike, compile each kind by itself, or raise the limit."
+    ),
+    "type of self": Row(
+        "{argument} is not of the same class at all calls, and each class that shares this code has variants of its "
+        "own. Where the class is made anew with each object, make it once; else compile each class by itself, or raise "
+        "the limit."
+    ),
     "lazily_created type": Row(
         "{argument} is None until a first call makes it. Make it before, or let that call run uncompiled.",
         above=_FIRST_UNCOMPILED.format(lazy="{lazy} is not None"),
@@ -713,6 +723,11 @@ REMEDIES = {
         "before every call.",
         above="{expression} = torch.distributed._functional_collectives.wait_tensor({expression})",
         each=True,
+    ),
+    "layout by a stride": Row(
+        "Where {argument} is contiguous, the stride that differs follows from a size: mark that dimension before the "
+        "first call (torch._dynamo.maybe_mark_dynamic), or pad it to one size. Else give it one layout where it is "
+        "made: .clone(memory_format=torch.contiguous_format)."
     ),
     "layout": Row(
         "Give {argument} the same strides at every call, where it is made: "

@@ -114,6 +114,11 @@ REMEDIES = {
         changes="data",
     ),
     "type": Row("Pass {argument} in its final form at the first call, a tensor instead of None or a number."),
+    "retracing": Row(
+        "TensorFlow names three reasons: the tf.function is made anew (in a loop; by Keras for each model and at each "
+        "compile()): make it once; its tensors have other shapes: reduce_retracing=True opens them; it is given Python "
+        "values: pass tensors. Which it was, coldstep run shows."
+    ),
     "requires_grad": Row("Give {argument} the same trainable at every call: each is a trace of its own."),
     "aliasing": Row("Pass {argument} as a variable of its own at every call, or always as the same one."),
     "python_scalar": Row(
