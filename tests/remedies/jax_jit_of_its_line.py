@@ -1,6 +1,7 @@
 """A function that is jitted anew in the line that calls it."""
 
-import jax, jax.numpy as jnp
+import jax
+import jax.numpy as jnp
 
 
 def loss(w, x):
@@ -9,7 +10,7 @@ def loss(w, x):
 
 w = jnp.ones(4)
 x = jnp.ones((8, 4))
-for i in range(6):
+for _ in range(6):
     g = jax.jit(jax.grad(loss))(w, x)
     w = w - 0.1 * g
     print("loss", float(w.sum()))

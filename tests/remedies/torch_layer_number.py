@@ -18,7 +18,7 @@ layers = torch.nn.ModuleList(Layer(number) for number in range(2, 6))
 for layer in layers:
     layer.compile(backend="eager")
 with torch.no_grad():
-    for step in range(3):
+    for _ in range(3):
         x = torch.ones(2, 4)
         for layer in layers:
             x = layer(x)
