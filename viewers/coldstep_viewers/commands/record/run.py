@@ -86,9 +86,9 @@ def main(argv: list[str]) -> int:
     if job is not None:
         begin_job(job)
     for module in {module for module, _ in options.step} - {"__main__"}:
-        run.when_imported(module, lambda found: marking.mark(vars(found)))
+        run.sink.when_imported(module, lambda found: marking.mark(vars(found)))
     for module in marking.COMPILERS if options.step else ():
-        run.when_imported(module, marking.watch_compiler)
+        run.sink.when_imported(module, marking.watch_compiler)
     ended: BaseException | None = None
     try:
         _execute(name, arguments, is_module)
