@@ -46,7 +46,8 @@ from coldstep.run_row import Dropped, RunRow
 from coldstep.vocabulary import Vocabulary, Words, of_trace, plain
 
 if TYPE_CHECKING:
-    from coldstep.recording.recorder import Recorder, Retold
+    from coldstep.recording.compiles_so_far import Retold
+    from coldstep.recording.recorder import Recorder
 
 _VIEWERS = "coldstep.viewers"  # the group of entry points
 _MAX_JUDGED_STEPS = 20_000  # of a run that is read back as it ends: about a second's work
@@ -154,7 +155,7 @@ class Session:
 
     def compiles(self) -> list[Retold]:
         """All that was compiled, once the trace has ended."""
-        return self._drain.recorder.compiles()
+        return list(self._drain.recorder.compiles)
 
     # --- life -------------------------------------------------------------------------------------------------
 
@@ -409,8 +410,8 @@ class Session:
             self.headline = f"incomplete: {first_line(problem)}"
         with contained():
             self.last_word.leave()
-            self._drain.recorder.cut()
-        self._drain.recorder.close()
+            self._drain.recorder.writer.cut()
+        self._drain.recorder.writer.close()
 
     def _write_row(self) -> int:
         row = self._row
@@ -459,8 +460,8 @@ class Session:
         steps, recorder = self.steps, self._drain.recorder
         if steps.window is not None and self._buffers.is_on:
             steps.window.look(list(self._buffers.candidates), steps.unsettled, compiles=self.sink.is_compiling())
-        while recorder.late:
-            late = recorder.late.popleft()
+        while recorder.compiles.late:
+            late = recorder.compiles.late.popleft()
             self.listeners.keep(late)
             self._stderr.show_late(late)
         for step in list(steps.open.values()):
@@ -473,7 +474,7 @@ class Session:
     def _idle_since(self) -> int | None:
         recorder = getattr(self._drain, "recorder", None)
         # of a part of a job that has recorded nothing so far all phases are still to be written
-        return recorder.idle_since if recorder not in (None, self._parents) else self._started.monotonic_ns
+        return recorder.partition.idle_since if recorder not in (None, self._parents) else self._started.monotonic_ns
 
     def flush(self) -> None:
         """Return when all that this thread has done so far is on disk; the time is coldstep's."""

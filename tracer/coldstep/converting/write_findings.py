@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 def write_hindsight(path: str, recorder: Recorder) -> Trace:
     """Read back the file that a recorder has finished, and append to it what only hindsight knows."""
     trace = load(path, job=False)
-    writer, track = recorder.findings
-    write_steps(trace, path, writer, recorder.steps)
-    write_findings(trace, writer, [track])
+    write_steps(trace, path, recorder.writer, recorder.steps.track)
+    write_findings(trace, recorder.writer, [recorder.findings])
     return trace
 
 

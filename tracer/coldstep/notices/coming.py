@@ -10,7 +10,7 @@ from coldstep.collector import Foreseen
 from coldstep.events import Args
 from coldstep.model import Location
 from coldstep.notices.replay import read_back
-from coldstep.recording.recorder import Retold
+from coldstep.recording.compiles_so_far import Retold
 
 _MOST_ANNOUNCED = 5
 

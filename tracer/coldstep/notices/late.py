@@ -11,7 +11,7 @@ from coldstep.errors import ColdstepError, first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location, Trace
 from coldstep.notices.replay import read_back
-from coldstep.recording.recorder import Late
+from coldstep.recording.compiles_so_far import Late
 from coldstep.rows.variants import LOADED
 
 

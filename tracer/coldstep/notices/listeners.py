@@ -22,7 +22,7 @@ from coldstep.recording.output import project_root
 if TYPE_CHECKING:
     from coldstep.notices.late import LateCompile
     from coldstep.notices.recompiled import Recompiled
-    from coldstep.recording.recorder import Late
+    from coldstep.recording.compiles_so_far import Late
 
 Tell = Callable[[FrameType | None], None]
 
@@ -53,7 +53,7 @@ class Listeners:
         if self.at_marks:
             self.tell(sys._getframe(2))
         self._drain.flush()
-        self._drain.recorder.take_recompiles()  # this listener is not called for those before
+        self._drain.recorder.compiles.take_recompiles()  # this listener is not called for those before
         self._worked = self._work()
         self._callbacks.append(callback)
         self._look_at_marks()
@@ -105,7 +105,7 @@ class Listeners:
         """What was compiled again since the last mark, where anybody listens; all of it is on disk then."""
         with own_time(self._drain.buffers.emit, "explain"), contained(self._failed):
             self._drain.flush()
-            if self._callbacks and (taken := self._drain.recorder.take_recompiles()):
+            if self._callbacks and (taken := self._drain.recorder.compiles.take_recompiles()):
                 from coldstep.notices.recompiled import explain
 
                 root = project_root()

@@ -100,7 +100,7 @@ class LookAhead:
         with contained(lambda error: self._buffers.note(f"{fails}: {first_line(error)}")):
             from coldstep.notices.coming import explain
 
-            root, known = project_root(), self._drain.recorder.variants_of
+            root, known = project_root(), self._drain.recorder.compiles.variants_of
             each = (explain(row, *known(row.compile), name, root, self._words) for row in foreseen)
             return [coming for coming in each if coming is not None]
         return []

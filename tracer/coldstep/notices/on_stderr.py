@@ -10,7 +10,8 @@ from coldstep._util.stderr import say
 from coldstep.errors import first_line
 
 if TYPE_CHECKING:
-    from coldstep.recording.recorder import Late, UnderWay
+    from coldstep.recording.compiles_so_far import Late
+    from coldstep.recording.recorder import UnderWay
 
 _LONG_COMPILE_NS = 3_000_000_000  # a compile that takes longer is shown
 _MOST_LATE = 20  # compiles after ready()

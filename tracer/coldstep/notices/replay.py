@@ -12,7 +12,8 @@ from coldstep.events import Args, Begin, End, Ready
 from coldstep.loading import explained, load
 from coldstep.model import Trace
 from coldstep.recording.buffer import Thread
-from coldstep.recording.recorder import Recorder, Retold
+from coldstep.recording.compiles_so_far import Retold
+from coldstep.recording.recorder import Recorder
 from coldstep.run_row import RunRow
 
 
