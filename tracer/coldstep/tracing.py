@@ -217,48 +217,10 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         super().__init__(options, on_recompile, on_forecast, children=children)
 
 
-def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:
-    """A trace that a trace inside it joins, and that prints nothing at its end."""
-    return Block(Options(path, collectors, OFF, joinable=True))
-
-
-def rehearsal_trace(path: str, collectors: list[str]) -> Block:
-    """A trace of compiles that are only tried: nobody keeps it, so nothing is made of it at its end."""
-    return Block(Options(path, collectors, OFF, joinable=True, judged=False))
-
-
-def run_trace(
-    path: str,
-    command: list[str],
-    collectors: list[str] | None,
-    *,
-    device: str,
-    stacks: bool,
-    ir: bool,
-    live: bool,
-    infer: bool,
-    labels: dict[str, str],
-    ready_after: int | None,
-    job: Job | None,
-) -> Block:
-    """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
-    return Block(
-        Options(
-            path,
-            collectors,
-            device,
-            stacks=stacks,
-            live=live,
-            ir=ir,
-            command=command,
-            joinable=True,
-            infer=infer,
-            ready_after=ready_after,
-            whole_process=True,
-            labels=labels,
-            job=job,
-        )
-    )
+def quiet_trace(path: str, collectors: list[str] | None = None, *, judged: bool = True) -> Block:
+    """A trace that a trace inside it joins, and that prints nothing at its end. One that nobody keeps, of compiles that
+    are only tried, is not `judged`."""
+    return Block(Options(path, collectors, OFF, joinable=True, judged=judged))
 
 
 def part_trace(job: Job) -> Block:

@@ -15,7 +15,7 @@ from typing import Any
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, interrupts
 from coldstep.session import Session
-from coldstep.tracing import rehearsal_trace
+from coldstep.tracing import quiet_trace
 from coldstep_collectors.torch._private.rehearsal import Rehearsal, Verdict
 from coldstep_collectors.torch.describe import parts
 from coldstep_collectors.values import dtype_text, is_plain
@@ -35,7 +35,7 @@ def foretell(function: Callable[..., Any], calls: Iterable[Call], feed: Mapping[
     forecaster = _Forecaster(torch, function, rehearsal)
     with tempfile.TemporaryDirectory(prefix="coldstep-forecast-") as folder:
         path = os.path.join(folder, "rehearsal.pftrace")
-        with rehearsal_trace(path, ["dynamo"]) as session, rehearsal.prepared():
+        with quiet_trace(path, ["dynamo"], judged=False) as session, rehearsal.prepared():
             for call in calls:
                 forecaster.take(call)
         return forecaster.told(session)
