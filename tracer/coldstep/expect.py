@@ -67,10 +67,8 @@ class expect_no_recompile:
         if self._session.failures:
             return list(self._session.failures)
         if path is None:
-            return [
-                f"the collector {name} could not be attached wholly"
-                for name in self._session.attached.unseen(RECOMPILES)
-            ]
+            unseen = self._session.attached.unseen(RECOMPILES)
+            return [f"the collector {name} could not be attached wholly" for name in unseen]
         from coldstep.analysis.unobserved import unknown
         from coldstep.loading import load
 

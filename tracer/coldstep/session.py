@@ -60,10 +60,7 @@ _places: dict[int, Session] = {}  # by process, for a fork's child begins anew; 
 
 
 class Session:
-    """One trace being recorded: what `with coldstep.trace(…) as run` binds.
-
-    Collectors see it as their `Sink`, the marks as the receiver of their events.
-    """
+    """One trace being recorded: what `with coldstep.trace(…) as run` binds, and marks look at."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -218,28 +215,13 @@ class Session:
     def _introduce(self, collectors: list[Collector], age_ns: int, own_ns: int) -> None:
         """Make the row of this process, whose thread here is the trace's."""
         self._home = Thread(threading.get_native_id(), threading.current_thread().name)
-        job = self.options.job
-        self._row = RunRow(
-            root=project_root(),
-            tid=self._home.tid,
-            started=clock.time_of_day(self._started.realtime_ns),
-            pid=os.getpid(),
-            host=os.uname().nodename,
-            boot=clock.boot_id(),
-            born=clock.born(),
-            rank=self._rank(collectors),
-            before_trace_ns=age_ns,
-            own_before_trace_ns=own_ns,
-            versions={"python": sys.version.split()[0]},
-            clock_uncertainty_ns=self._started.uncertainty_ns,
-            collectors=[collector.name for collector in collectors],
-            vocabulary=self._words,
-            labels=labels(self.options.labels, os.environ),
-            ready_after=self.options.ready_after,
-        )
-        if job is not None:
-            job.introduce(self._row, is_fork=self._buffers.is_fork)
-        self.sink.hurries = self._row.how == "ray"  # which ends a worker as soon as its driver has the result
+        self._row = row = _row_of(self.options, self._started, self._home.tid)
+        row.rank, row.vocabulary = self._rank(collectors), self._words
+        row.before_trace_ns, row.own_before_trace_ns = age_ns, own_ns
+        row.collectors = [collector.name for collector in collectors]
+        if self.options.job is not None:
+            self.options.job.introduce(row, is_fork=self._buffers.is_fork)
+        self.sink.hurries = row.how == "ray"  # which ends a worker as soon as its driver has the result
 
     def settle(self) -> None:
         """Before a fork whose child is of the job: it must know all that was compiled here."""
@@ -391,7 +373,7 @@ class Session:
 
     def _stop_collectors(self) -> None:
         self.attached.stop(self._end_ns, abandoned=self._abandoned)
-        self.sink.end()
+        self.sink.garbage.remove()  # not before: a thread may still compile
 
     def _stop_drain(self) -> None:
         self._drain.stop(self._write_end)
@@ -426,7 +408,8 @@ class Session:
 
     def _tell_end(self) -> None:
         row, end_ns = self._row, self._write_row()
-        if row.ended == "ok" and not self._drain.lost and self._drain.recorder.uneventful and not self._unwatched():
+        seen = self._drain.recorder.uneventful and not self.attached.misses(self.vocabulary)
+        if row.ended == "ok" and not self._drain.lost and seen:
             self.headline = without_events(end_ns - self._started.monotonic_ns)
         elif _is_pools():
             self.headline = "coldstep report shows its contents"
@@ -446,11 +429,6 @@ class Session:
         trace = write_hindsight(self._file, self._drain.recorder)
         if (viewer := self._viewers.get("headline")) is not None:
             self.headline = str(viewer.load()(trace))
-
-    def _unwatched(self) -> bool:
-        """Whether a framework is there whose compiles nobody watched."""
-        stacks = self.vocabulary.stacks.values()
-        return any(stack.packages[0] in sys.modules and not self.attached.is_there(stack.collector) for stack in stacks)
 
     def _busy(self) -> bool:
         return bool(self.steps.open) or self.sink.is_compiling() or self._drain.recorder.waits_on(now())
@@ -487,6 +465,23 @@ def active() -> Session | None:
     """The trace that is active in this process."""
     session = _active
     return session if session is not None and session.in_own_process() else None
+
+
+def _row_of(options: Options, started: clock.Snapshot, tid: int) -> RunRow:
+    """The row of this process, so far."""
+    return RunRow(
+        root=project_root(),
+        tid=tid,
+        started=clock.time_of_day(started.realtime_ns),
+        pid=getpid(),
+        host=os.uname().nodename,
+        boot=clock.boot_id(),
+        born=clock.born(),
+        versions={"python": sys.version.split()[0]},
+        clock_uncertainty_ns=started.uncertainty_ns,
+        labels=labels(options.labels, os.environ),
+        ready_after=options.ready_after,
+    )
 
 
 def _is_pools() -> bool:

@@ -5,6 +5,7 @@ Nothing attaches once the trace ends: what comes too late would stay in the proc
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from coldstep.collector import Collector, Hook, SessionSink, own_time
 from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import CollectorState
 from coldstep.recording.buffer import Drain
+from coldstep.vocabulary import Vocabulary
 
 _PATIENCE_S = 10.0
 _LOOK_EVERY_S = 0.001
@@ -126,9 +128,10 @@ class Attached:
                 self._buffers.note(f"{collector.name} leaves in the process, inert: {left}")
         self._inert.add(collector.name)
 
-    def is_there(self, collector: str) -> bool:
-        """Whether the collector has reported how it attached."""
-        return collector in self._states
+    def misses(self, vocabulary: Vocabulary) -> bool:
+        """Whether a framework is there whose compiles nobody watched."""
+        there = (stack for stack in vocabulary.stacks.values() if stack.packages[0] in sys.modules)
+        return any(stack.collector not in self._states for stack in there)
 
     # --- for the sink: see `coldstep.collector.Sink` ------------------------------------------------------------
 

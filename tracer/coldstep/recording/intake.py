@@ -57,7 +57,8 @@ class Intake:
         self._ids = count()
         self._open: dict[int, int] = {}  # compiles per thread, so that no two threads write one number
         self._compiled = 0  # how many compiles have ended
-        self._garbage = GarbageWatch(self._buffers.emit)
+        self.garbage = GarbageWatch(self._buffers.emit)
+        """Watches while anything compiles."""
         self.idle_since = idle_since
         self.emit, self.note = self._buffers.emit, self._buffers.note
         self.import_hook = attached.import_hook
@@ -92,16 +93,16 @@ class Intake:
         thread = threading.get_ident()
         self._open[thread] = self._open.get(thread, 0) + 1
         if self._buffers.is_on:
-            self._garbage.install()
+            self.garbage.install()
             if not self._buffers.is_on:  # the trace has ended on another thread, perhaps before that
-                self._garbage.remove()
+                self.garbage.remove()
 
     def compile_closed(self) -> None:
         thread = threading.get_ident()
         self._compiled += 1
         self._open[thread] = max(0, self._open.get(thread, 0) - 1)  # of a fork's the begin was its parent's
         if not self.is_compiling():
-            self._garbage.remove()
+            self.garbage.remove()
             if self.hurries:
                 self.wake()
 
@@ -160,7 +161,3 @@ class Intake:
             if check():
                 return True
         return False
-
-    def end(self) -> None:
-        """Once the trace has ended: not before, since a thread may still compile."""
-        self._garbage.remove()
