@@ -20,12 +20,7 @@ class Tracks:
     collector did, and what follows."""
 
     def __init__(
-        self,
-        writer: Writer,
-        vocabulary: Vocabulary,
-        home: Thread,
-        rank: int | None,
-        undeclared: Callable[..., None],
+        self, writer: Writer, vocabulary: Vocabulary, home: Thread, rank: int | None, undeclared: Callable[..., None]
     ) -> None:
         self._writer = writer
         self._vocabulary = vocabulary
@@ -51,18 +46,15 @@ class Tracks:
             self._undeclared(kind, "drew on a track", "see Annotations")
             kind = "annotations"
         key = kind, thread.tid
-        if key not in self._known:
-            is_home = thread.tid == self._home.tid
-            about = Track(kind, thread.tid, thread.name)
-            self._make(key, about, of="" if is_home else f": {thread.name}", below=not is_home)
-        return self._known[key]
+        if (known := self._known.get(key)) is not None:
+            return known
+        of = f": {thread.name}" if thread.tid != self._home.tid else ""
+        return self._make(key, Track(kind, thread.tid, thread.name), of=of, below=bool(of))
 
     def of_held_phases(self) -> int:
         """A second track of phases: on one, the late end of a slice would end what begins at that moment."""
-        key = "held phases", 0
-        if key not in self._known:
-            self._make(key, Track("phases", self._home.tid, self._home.name), below=True)
-        return self._known[key]
+        key, about = ("held phases", 0), Track("phases", self._home.tid, self._home.name)
+        return self._known.get(key) or self._make(key, about, below=True)
 
     def of_worker(self, event: Work, end: int) -> int:
         """A track on which nothing else is drawn while that worker process works."""
@@ -70,10 +62,8 @@ class Tracks:
         if lane == len(self._lanes):
             self._lanes.append(0)
         self._lanes[lane] = end
-        key = "workers", lane
-        if key not in self._known:  # tracks of one name under one parent are the lanes of one row
-            self._make(key, Track("workers", lane, ""))
-        return self._known[key]
+        # tracks of one name under one parent are the lanes of one row
+        return self._known.get(("workers", lane)) or self._make(("workers", lane), Track("workers", lane, ""))
 
     def of_counter(self, event: Counter) -> int:
         """The track of a counter, in the group of all."""
@@ -91,9 +81,10 @@ class Tracks:
 
     def _make(
         self, key: tuple[str, int | str], about: Track | None = None, *, of: str = "", below: bool = False
-    ) -> None:
+    ) -> int:
         uuid = self._known[key] = self.new_id()
         kind = about.kind if about is not None else key[0]
         name, rank = f"{self._vocabulary.tracks[kind].words}{of}", 2 * self._vocabulary.rank(kind) + below
         text = about.about() if about is not None else ""
         self._writer.track(uuid, name, parent=self.root, rank=rank, about=text, ordered=about is None)
+        return uuid
