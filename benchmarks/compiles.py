@@ -160,11 +160,11 @@ def counted_ns(stack: str, size: str) -> list[Row]:
     import coldstep
     from coldstep import marks
     from coldstep._util import importhook
-    from coldstep.session import Session
+    from coldstep.recording.attached import Attached
     from coldstep_collectors.process.imports import Imports
 
     ours, theirs = Count(), Count()
-    counted_in(Session, ("guarded",), lambda guarded: lambda *asked: ours.of("hooks", guarded(*asked)))
+    counted_in(Attached, ("guarded",), lambda guarded: lambda *asked: ours.of("hooks", guarded(*asked)))
     counted_in(marks._Step, ("__enter__", "__exit__"), partial(ours.of, "hooks"))
     counted_in(Imports, ("begin", "end"), partial(ours.of, "of imports"))
     counted_in(importhook._Loader, ("_exec_module",), partial(theirs.of, "imports"))

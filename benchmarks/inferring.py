@@ -24,7 +24,7 @@ from typing import Any
 import pages
 
 import coldstep
-from coldstep.session import Options
+from coldstep.recording.options import Options
 from coldstep.tracing import Block
 
 FORMS = {"off": False, "null": False, "on": True, "marked": True}

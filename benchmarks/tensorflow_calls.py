@@ -34,7 +34,8 @@ from unittest.mock import patch
 import pages
 
 import coldstep
-from coldstep.session import Options, Session
+from coldstep.recording.attached import Attached
+from coldstep.recording.options import Options
 from coldstep.tracing import Block
 
 MEASURED = ("marked", "inferred")
@@ -204,10 +205,10 @@ def profiled(tf: Any, folder: str, form: str) -> Iterator[None]:
 def counted() -> Iterator[dict[str, int]]:
     """The time of the hooks of a trace that begins within, on their thread: the outermost calls only."""
     spent = {"ns": 0, "open": 0}
-    real = Session.guarded
+    real = Attached.guarded
 
-    def guarded(session: Session, collector: str, hook: Callable[..., Any]) -> Callable[..., Any]:
-        guard = real(session, collector, hook)
+    def guarded(attached: Attached, collector: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+        guard = real(attached, collector, hook)
 
         def watched(*args: Any) -> Any:
             if spent["open"]:
@@ -221,7 +222,7 @@ def counted() -> Iterator[dict[str, int]]:
 
         return watched
 
-    with patch.object(Session, "guarded", guarded):
+    with patch.object(Attached, "guarded", guarded):
         yield spent
 
 

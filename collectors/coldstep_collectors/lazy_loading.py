@@ -6,9 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from coldstep.clock import now
-from coldstep.collector import Collector, Sink
-from coldstep.events import Begin, End
+from coldstep.collector import Collector, SessionSink, own_time
 from coldstep_collectors.support import LAZY, Lazy
 
 
@@ -22,7 +20,7 @@ class Later:
         self._packages = row.packages
         self._collector: Collector | None = None
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: SessionSink) -> None:
         self._sink = sink
         load = sink.guarded(self.name, self._load)
         for package in self._packages:
@@ -38,14 +36,10 @@ class Later:
             module, _, kind = self._to_load.pop().partition(":")
         except IndexError:
             return
-        ours = Begin(now(), f"load the collector {self.name}", "coldstep", "coldstep")
-        self._sink.emit(ours)
-        try:
+        with own_time(self._sink.emit, f"load the collector {self.name}"):
             # under the framework's import lock: nothing that is imported here imports a framework
             self._collector = collector = getattr(import_module(f"coldstep_collectors.{module}"), kind)()
             collector.start(self._sink)
-        finally:
-            self._sink.emit(End(now(), ours))
 
 
 def __getattr__(name: str) -> Any:

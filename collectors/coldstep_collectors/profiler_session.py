@@ -12,8 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping, Mark, now
-from coldstep.collector import Sink
-from coldstep.events import Begin, DeviceLine, DeviceSlice, DeviceTrace, End
+from coldstep.collector import DeviceSink, own_time
+from coldstep.events import DeviceLine, DeviceSlice, DeviceTrace
 from coldstep.pftrace.layout import CLOCK
 
 MARK = "coldstep clock"
@@ -92,7 +92,7 @@ class Recording(Generic[Saw]):
     only so much is kept: the oldest sessions are dropped, and counted.
     """
 
-    def __init__(self, collector: str, what: str, sink: Sink, profiler: Profiler[Saw]) -> None:
+    def __init__(self, collector: str, what: str, sink: DeviceSink, profiler: Profiler[Saw]) -> None:
         self._what = what
         self._began = f"as the program began a {what} session of its own: {_ONE}"
         self._too_late = f"as they were to begin, since a {what} session of the program's own was running: {_ONE}"
@@ -133,14 +133,12 @@ class Recording(Generic[Saw]):
         stays = within is None or now() - self._since < _SESSION_NS or not self._may_end()
         if self._over or (self._running and stays):
             return
-        ours = Begin(now(), CLOCK, "coldstep", "coldstep")
-        self._sink.emit(ours)
-        ends = self._running
-        if ends:
-            self._stop(within or "")
-        if not (ends and within):
-            self._start()
-        self._sink.emit(End(now(), ours))
+        with own_time(self._sink.emit, CLOCK):
+            ends = self._running
+            if ends:
+                self._stop(within or "")
+            if not (ends and within):
+                self._start()
 
     def _pause(self) -> None:
         if self._may_end():
@@ -151,10 +149,8 @@ class Recording(Generic[Saw]):
 
     def _rest(self) -> None:
         if self._running:
-            ours = Begin(now(), CLOCK, "coldstep", "coldstep")
-            self._sink.emit(ours)
-            self._stop("")
-            self._sink.emit(End(now(), ours))
+            with own_time(self._sink.emit, CLOCK):
+                self._stop("")
 
     def _gives_way(self) -> None:
         self._alone(self._end_for_theirs)

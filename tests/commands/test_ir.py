@@ -243,7 +243,7 @@ def test_programs_are_kept_on_request_only(record: Record, monkeypatch: pytest.M
 
 @pytest.mark.jax
 def test_a_program_beyond_the_limit_is_a_note(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldstep.session._MAX_IR_CHARS", 2_000)
+    monkeypatch.setattr("coldstep.recording.intake._MAX_IR_CHARS", 2_000)
     trace = coldstep.load(record(train_with_jax, "jax"))
     [first, *_] = [row.id for row in trace.compiles if row.function == "train_step"]
     assert set(trace.details[first].programs) == {"jaxpr"}

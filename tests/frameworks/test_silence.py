@@ -116,8 +116,9 @@ def traced(folder: Path, *missing: str, compiles: tuple[Args, ...] = (), steps: 
     """A trace in which a collector says that it lacks this, and sees one of `compiles` in each of the first steps."""
     path = str(folder / "run.pftrace")
     with coldstep.trace(path, collectors=[]):
-        sink = session.active()
-        assert sink is not None
+        run = session.active()
+        assert run is not None
+        sink = run.sink
         sink.state("jax", "partial" if missing else "attached", "1", [*missing])
         for number in range(steps):
             with coldstep.step():

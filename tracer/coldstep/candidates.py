@@ -19,6 +19,7 @@ such as the making of an optimizer, a first step may have begun."""
 _MOST_CALLS = 1_000_000  # of one candidate
 _MOST_WAITING = 100_000  # calls of it that are not written yet: of a fork's child that compiles nothing none ever is
 _LOOKED_CALLS = 6  # the first ones, whose results are followed
+_ABOUT = ("kind", "function", "location", "name", "gradients", "loop", "instance", "tid")
 
 
 @slotted_object
@@ -81,16 +82,7 @@ class Candidate:
 
     def about(self) -> Args:
         """What a trace holds of it beside its calls."""
-        return {
-            "kind": self.kind,
-            "function": self.function,
-            "location": self.location,
-            "name": self.name,
-            "gradients": self.gradients,
-            "loop": self.loop,
-            "instance": self.instance,
-            "tid": self.tid,
-        }
+        return {name: getattr(self, name) for name in _ABOUT}
 
 
 def read(text: str, ns: int) -> Iterator[tuple[int, int]]:

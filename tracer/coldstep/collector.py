@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coldstep._util.importhook import ImportHook
 from coldstep._util.installed import Offer
 from coldstep._util.slotted import slotted
+from coldstep.clock import now
 from coldstep.errors import first_line, interrupts
-from coldstep.events import Args, Event
+from coldstep.events import Args, Begin, End, Event
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
@@ -31,46 +33,10 @@ class Foreseen:
 
 
 class Sink(Protocol):
-    """A session, as a collector sees it. Everything here may be called from any thread, inside any hook."""
-
-    import_hook: ImportHook
-    """The session's own meta-path finder; it is in place before the first collector starts."""
-
-    @property
-    def follows_children(self) -> bool:
-        """Whether the processes that this one starts have traces of their own, as parts of one job."""
-
-    looks_at_waits: bool
-    """Whether what the program waits for is to be looked at."""
-
-    def idle_since(self) -> int | None:
-        """Since when the thread that began the trace has no phase, nor begun or ended a step, as far as that is
-        written; None where it has one."""
+    """A session, as every collector sees it. Everything here may be called from any thread, inside any hook."""
 
     def emit(self, event: Event) -> None:
         """Append to the calling thread's buffer: no lock, no I/O."""
-
-    def wake(self) -> None:
-        """Ask the drain to write its buffers at once, not with its next turn (when a compile begins)."""
-
-    def meanwhile(self, do: Callable[[], None]) -> None:
-        """Have `do()`, which must not raise, called on coldstep's own thread: for what takes a while and can be asked
-        for later. Not called once the trace has ended."""
-
-    def new_compile(self) -> str:
-        """A compile id, unique in this process's trace: "c0", "c1", …"""
-
-    def count_dispatch(self) -> None:
-        """One Python dispatch of a compiled function that may or may not compile (JAX's C++ cache miss)."""
-
-    def compile_opened(self) -> None:
-        """A compile began on this thread (heartbeats and garbage collections are recorded while one is open)."""
-
-    def compile_closed(self) -> None:
-        """The end of what `compile_opened` announced."""
-
-    def unsettled(self) -> None:
-        """The step that is open has not settled, though nothing may compile in it: a CUDA graph is recorded."""
 
     def note(self, text: str) -> None:
         """Say `text` once on the trace."""
@@ -95,8 +61,48 @@ class Sink(Protocol):
         returns None at once. BaseException (Ctrl-C) passes.
         """
 
-    infers: bool
-    """Whether calls that may be the program's steps are to be seen: it may mark none, and has marked none so far."""
+    def new_compile(self) -> str:
+        """A compile id, unique in this process's trace: "c0", "c1", …"""
+
+    def compile_opened(self) -> None:
+        """A compile began on this thread (heartbeats and garbage collections are recorded while one is open)."""
+
+    def compile_closed(self) -> None:
+        """The end of what `compile_opened` announced."""
+
+    def wake(self) -> None:
+        """Ask the drain to write its buffers at once, not with its next turn (when a compile begins)."""
+
+    def meanwhile(self, do: Callable[[], None]) -> None:
+        """Have `do()`, which must not raise, called on coldstep's own thread: for what takes a while and can be asked
+        for later. Not called once the trace has ended."""
+
+    def on_wait(self, wait: Callable[[Any], None]) -> None:
+        """Register a function that blocks until what the value it is given stands for has really run."""
+
+    def on_mark(self, look: Callable[[bool], None]) -> None:
+        """Register a function called before each mark of the program's is recorded, with whether it begins a step.
+
+        For late observations: events that it emits come before the mark's own.
+        """
+
+    ir: bool
+    """Whether the programs themselves were asked for."""
+
+    def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
+        """Where they were: keep the result of `text()` as a compile's program in `form` (one of `IR_FORMS`).
+
+        What that takes is coldstep's time. A text that is beyond the limit or out of reach is left out, with a note.
+        """
+
+
+class StepSink(Sink, Protocol):
+    """For collectors that know of the program's steps, or of calls that may be steps."""
+
+    @property
+    def infers(self) -> bool:
+        """Whether calls that may be the program's steps are to be seen: it may mark none, and has marked none so
+        far."""
 
     whole_process: bool
     """Whether nothing has been compiled before the trace, nor will be after it: the process was begun for it, or is
@@ -107,6 +113,41 @@ class Sink(Protocol):
 
     def on_first_mark(self, leave: Callable[[], None]) -> None:
         """Have `leave()` called when the program marks its first step: from then on nothing is to be inferred."""
+
+    def step_boundary(self, ns: int, *, is_step: bool) -> None:
+        """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`:
+        whether the time since the last boundary was a step."""
+
+    def is_tracing(self, check: Callable[[], bool]) -> None:
+        """Register a check whether a framework's tracer is running this thread's Python right now."""
+
+    def unsettled(self) -> None:
+        """The step that is open has not settled, though nothing may compile in it: a CUDA graph is recorded."""
+
+    def count_dispatch(self) -> None:
+        """One Python dispatch of a compiled function that may or may not compile (JAX's C++ cache miss)."""
+
+
+class AheadSink(StepSink, Protocol):
+    """For collectors that foresee, as the first step ends, the compiles of the next."""
+
+    def in_first_step(self) -> bool:
+        """Whether the step that is open is the first of its name, or nothing has been called twice where steps are to
+        be inferred, and it is wanted to know what the next will compile: what a look ahead needs is taken down now, or
+        never."""
+
+    def on_first_step(self, look: Callable[[FrameType, Any], list[Foreseen]]) -> None:
+        """Register a function that is called when the first step of each name has ended, with the user's frame that
+        marked it and None: what will be compiled again in the next, if nothing changes before it. Where steps are to
+        be inferred it is called from `call_ended`, with what that is given."""
+
+    def call_ended(self, frame: FrameType, result: Any) -> None:
+        """A call from `frame`, the user's, that may be the first step ends and is about to return `result`; None where
+        the program feeds results back only through its own state."""
+
+
+class DeviceSink(Sink, Protocol):
+    """For collectors that record devices by a framework's own profiler."""
 
     def on_device_trace(
         self,
@@ -130,44 +171,26 @@ class Sink(Protocol):
         profiler sees this point `within` a span of that name, which is about to end, not both; and where
         it is None, as a call begins, only begin."""
 
-    ir: bool
-    """Whether the programs themselves were asked for."""
 
-    def keep_ir(self, compile: str, form: str, text: Callable[[], str | None]) -> None:
-        """Where they were: keep the result of `text()` as a compile's program in `form` (one of `IR_FORMS`).
+class ProcessSink(Sink, Protocol):
+    """For collectors that watch the process itself: its imports, its children, what it waits for."""
 
-        What that takes is coldstep's time. A text that is beyond the limit or out of reach is left out, with a note.
-        """
+    import_hook: ImportHook
+    """The session's own meta-path finder; it is in place before the first collector starts."""
 
-    def is_tracing(self, check: Callable[[], bool]) -> None:
-        """Register a check whether a framework's tracer is running this thread's Python right now."""
+    follows_children: bool
+    """Whether the processes that this one starts have traces of their own, as parts of one job."""
 
-    def on_wait(self, wait: Callable[[Any], None]) -> None:
-        """Register a function that blocks until what the value it is given stands for has really run."""
+    looks_at_waits: bool
+    """Whether what the program waits for is to be looked at."""
 
-    def on_mark(self, look: Callable[[bool], None]) -> None:
-        """Register a function called before each mark of the program's is recorded, with whether it begins a step.
+    def idle_since(self) -> int | None:
+        """Since when the thread that began the trace has no phase, nor begun or ended a step, as far as that is
+        written; None where it has one."""
 
-        For late observations: events that it emits come before the mark's own.
-        """
 
-    def in_first_step(self) -> bool:
-        """Whether the step that is open is the first of its name, or nothing has been called twice where steps are to
-        be inferred, and it is wanted to know what the next will compile: what a look ahead needs is taken down now, or
-        never."""
-
-    def on_first_step(self, look: Callable[[FrameType, Any], list[Foreseen]]) -> None:
-        """Register a function that is called when the first step of each name has ended, with the user's frame that
-        marked it and None: what will be compiled again in the next, if nothing changes before it. Where steps are to
-        be inferred it is called from `call_ended`, with what that is given."""
-
-    def call_ended(self, frame: FrameType, result: Any) -> None:
-        """A call from `frame`, the user's, that may be the first step ends and is about to return `result`; None where
-        the program feeds results back only through its own state."""
-
-    def step_boundary(self, ns: int, *, is_step: bool) -> None:
-        """Where the program marks no steps: a framework is between two, since `ns` and until this returns. `is_step`:
-        whether the time since the last boundary was a step."""
+class SessionSink(AheadSink, DeviceSink, ProcessSink, Protocol):
+    """All of these: a session gives each collector the same sink."""
 
 
 class Collector(Protocol):
@@ -188,11 +211,24 @@ class Collector(Protocol):
     name: str
     """The name of its entry point."""
 
-    def start(self, sink: Sink) -> None:
-        """Called once, as the trace begins: attach now, or `sink.when_imported(…)`. Must not import a framework."""
+    def start(self, sink: SessionSink) -> None:
+        """Called once, as the trace begins: attach now, or `sink.when_imported(…)`. Must not import a framework.
+
+        A collector gives its `sink` the type of as much of it as it needs: `Sink`, mostly."""
 
     def stop(self) -> list[str]:
         """Restore every hook that is still ours; return, in words, what stays in the process (inert)."""
+
+
+@contextmanager
+def own_time(emit: Callable[[Event], None], on: str, since: int = 0) -> Iterator[None]:
+    """Around what takes time of coldstep's own, from `since` on, if not from now."""
+    ours = Begin(since or now(), on, "coldstep", "coldstep")
+    emit(ours)
+    try:
+        yield
+    finally:
+        emit(End(now(), ours))
 
 
 def discover(names: list[str] | None, installed: Sequence[Offer]) -> tuple[list[Collector], list[str]]:

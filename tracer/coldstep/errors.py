@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -66,13 +66,20 @@ def _handles(code: CodeType, number: object) -> bool:
 
 
 class contained:
-    """Around coldstep's own code: an Exception ends here, and does no more, unless it `interrupts`."""
+    """Around coldstep's own code: an Exception ends here, unless it `interrupts`; all that it does is `then(error)`."""
+
+    def __init__(self, then: Callable[[Exception], object] | None = None) -> None:
+        self._then = then
 
     def __enter__(self) -> None:
         """Begin."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        return isinstance(error, Exception) and not interrupts(error)
+        if not isinstance(error, Exception) or interrupts(error):
+            return False
+        if self._then is not None:
+            self._then(error)
+        return True
 
 
 def refuse_to_replace(inputs: Iterable[str], out: str) -> None:

@@ -42,15 +42,15 @@ class expect_no_recompile:
             self._own = quiet_trace(path)
             session = self._own.__enter__()
         self._session = session
-        session.listen(self._found.append)
+        session.listeners.listen(self._found.append)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self._session.tell(sys._getframe(1))
+            self._session.listeners.tell(sys._getframe(1))
         finally:
-            self._session.unlisten(self._found.append)
+            self._session.listeners.unlisten(self._found.append)
             if self._own is not None:
                 self._own.__exit__(kind, error, traceback)
         path = self._session.path if self._own is not None else None
@@ -67,7 +67,8 @@ class expect_no_recompile:
         if self._session.failures:
             return list(self._session.failures)
         if path is None:
-            return [f"the collector {name} could not be attached wholly" for name in self._session.unseen(RECOMPILES)]
+            unseen = self._session.attached.unseen(RECOMPILES)
+            return [f"the collector {name} could not be attached wholly" for name in unseen]
         from coldstep.analysis.unobserved import unknown
         from coldstep.loading import load
 

@@ -20,7 +20,7 @@ def begin(spec: ModuleSpec) -> None:
     block = part_trace(job)
     run = block.__enter__()
     atexit.register(_end, block, run)
-    run.import_hook.watch(spec)
+    run.attached.import_hook.watch(spec)
 
 
 def _end(block: Block, run: Session) -> None:

@@ -80,8 +80,8 @@ def wait(x: T) -> T:
     finally:
         session.emit(End(now(), begin))
         session.steps.waited = True
-    if session.tells:
-        session.tell(sys._getframe(1))
+    if session.at_marks:
+        session.listeners.tell(sys._getframe(1))
     return x
 
 
@@ -107,7 +107,7 @@ def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "
         return
     session.before_mark()
     _say_ready(session, str(name), sys._getframe(1))
-    session.when_late(action)
+    session.listeners.when_late(action)
 
 
 class _Step:
@@ -139,13 +139,13 @@ class _Step:
             self._nested = _Annotation(session, self.name)
             self._nested.__enter__()
             return
-        window = session.window
+        window = steps.window
         if window is not None and self.name not in window.rested:
             window.step_begins(self.name)
         if session.mark_hooks:
             session.before_mark(step_begins=True)
         if not steps.ordinals:
-            session.first_mark()
+            steps.first_mark()
         n = steps.ordinals.get(self.name, 0)
         steps.ordinals[self.name] = n + 1
         steps.waited = False
@@ -174,7 +174,7 @@ class _Step:
         session.append(StepEnd(ended, self._begin, steps.waited, steps.dispatches - self._dispatches))
         steps.open.clear()
         settled = steps.unsettled == self._unsettled
-        window = session.window
+        window = steps.window
         if window is not None and self.name not in window.rested:
             window.step_ended(self.name, not settled)
         steps.ended += 1
@@ -183,9 +183,9 @@ class _Step:
         if (steps.ended <= _FLUSHED_STEPS or not settled) and session.in_own_process():
             session.flush()
             if self._begin.n == 0 and error is None:
-                session.foresee(self.name, _users(sys._getframe(1)))
-        if session.tells:
-            session.tell(_users(sys._getframe(1)))
+                session.ahead.step_ended(self.name, _users(sys._getframe(1)))
+        if session.at_marks:
+            session.listeners.tell(_users(sys._getframe(1)))
 
     def end_with_thread(self) -> None:
         """Its thread has died in it. The marks of others must not become annotations inside it."""

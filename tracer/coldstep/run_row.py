@@ -13,6 +13,21 @@ from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.pftrace.layout import FILE_SCHEMA
 
+_AT_BEGIN = ("schema", "command", "root", "started", "pid", "host", "boot", "born", "rank", "tid", "before_trace_ns",
+             "own_before_trace_ns", "versions", "clock_uncertainty_ns", "collectors", "vocabulary", "labels",
+             "ready_after", "job", "file", "process_name", "how")  # fmt: skip
+_AT_END = (
+    "ended",
+    "error",
+    "error_location",
+    "error_in_step",
+    "rank",
+    "dropped",
+    "versions",
+    "cells",
+    "peak_rss_bytes",
+)
+
 
 @slotted
 class Dropped:
@@ -92,46 +107,12 @@ class RunRow:
 
     def at_begin(self) -> Args:
         """The arguments written as the trace begins."""
-        return {
-            "schema": self.schema,
-            "command": self.command,
-            "root": self.root,
-            "started": self.started,
-            "pid": self.pid,
-            "host": self.host,
-            "boot": self.boot,
-            "born": self.born,
-            "rank": self.rank,
-            "tid": self.tid,
-            "before_trace_ns": self.before_trace_ns,
-            "own_before_trace_ns": self.own_before_trace_ns,
-            "versions": self.versions,
-            "clock_uncertainty_ns": self.clock_uncertainty_ns,
-            "collectors": self.collectors,
-            "vocabulary": self.vocabulary,
-            "labels": self.labels,
-            "ready_after": self.ready_after,
-            "job": self.job,
-            "file": self.file,
-            "process_name": self.process_name,
-            "how": self.how,
-            "ancestors": self.ancestors or None,
-        }
+        return {name: getattr(self, name) for name in _AT_BEGIN} | {"ancestors": self.ancestors or None}
 
     def at_end(self) -> Args:
         """The arguments written as it ends; to a reader they override those of the begin."""
-        dropped = self.dropped
-        return {
-            "ended": self.ended,
-            "error": self.error,
-            "error_location": self.error_location,
-            "error_in_step": self.error_in_step,
-            "rank": self.rank,
-            "dropped": {"ledger": dropped.ledger, "bulk": dropped.bulk} if dropped is not None else None,
-            "versions": self.versions,
-            "cells": self.cells,
-            "peak_rss_bytes": self.peak_rss_bytes,
-        }
+        dropped = {"ledger": self.dropped.ledger, "bulk": self.dropped.bulk} if self.dropped is not None else None
+        return {name: getattr(self, name) for name in _AT_END} | {"dropped": dropped}
 
 
 def run_row(args: Args) -> RunRow:

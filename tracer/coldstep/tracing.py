@@ -13,7 +13,8 @@ from coldstep._util.stderr import say
 from coldstep.places import absolute
 from coldstep.recording.device_window import OFF, UNTIL_SETTLED
 from coldstep.recording.garbage import none_collected
-from coldstep.session import Options, Session, activate, active, give_place_back, parents, take_place
+from coldstep.recording.options import Options
+from coldstep.session import Session, activate, active, give_place_back, parents, take_place
 
 if TYPE_CHECKING:
     from coldstep.job.job import Job
@@ -51,9 +52,9 @@ class Block:
         try:
             self._session = self._begin(session) if outer is session else self._join(outer)
             if self._on_recompile is not None:
-                self._session.listen(self._on_recompile)
+                self._session.listeners.listen(self._on_recompile)
             if self._on_forecast is not None:
-                self._session.forecast_listeners.append(self._on_forecast)
+                self._session.ahead.listeners.append(self._on_forecast)
         except BaseException:  # a signal handler's, perhaps: no block, so no `__exit__`
             self._stop_following()
             if outer is session:
@@ -85,12 +86,12 @@ class Block:
     def _join(self, outer: Session) -> Session:
         self._joined = True
         options = self._options
-        outer.ir |= options.ir
+        outer.sink.ir |= options.ir
         outer.joined.append(absolute(options.path))
         outer.note(f"trace({options.path!r}) joined the trace of `coldstep run`: that path is not written.")
         given = {"collectors": options.collectors is not None, "device": options.device != UNTIL_SETTLED,
                  "stacks": options.stacks, "live": not options.live, "waits": not options.waits,
-                 "children": self._children and not outer.follows_children}  # fmt: skip
+                 "children": self._children and not outer.sink.follows_children}  # fmt: skip
         if ignored := [option for option, setting in given.items() if setting]:
             outer.note(f"Its {', '.join(ignored)} did not count: give them to `coldstep run`.")
         return outer
@@ -106,12 +107,12 @@ class Block:
                 self._end(error)
 
     def _tell_last(self, frame: FrameType) -> None:
-        if self._session.tells:
-            self._session.tell(frame)
+        if self._session.at_marks:
+            self._session.listeners.tell(frame)
         if self._on_recompile is not None:
-            self._session.unlisten(self._on_recompile)
+            self._session.listeners.unlisten(self._on_recompile)
         if self._on_forecast is not None:
-            self._session.forecast_listeners.remove(self._on_forecast)
+            self._session.ahead.listeners.remove(self._on_forecast)
 
     def _end(self, error: BaseException | None) -> None:
         try:
@@ -216,48 +217,10 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
         super().__init__(options, on_recompile, on_forecast, children=children)
 
 
-def quiet_trace(path: str, collectors: list[str] | None = None) -> Block:
-    """A trace that a trace inside it joins, and that prints nothing at its end."""
-    return Block(Options(path, collectors, OFF, joinable=True))
-
-
-def rehearsal_trace(path: str, collectors: list[str]) -> Block:
-    """A trace of compiles that are only tried: nobody keeps it, so nothing is made of it at its end."""
-    return Block(Options(path, collectors, OFF, joinable=True, judged=False))
-
-
-def run_trace(
-    path: str,
-    command: list[str],
-    collectors: list[str] | None,
-    *,
-    device: str,
-    stacks: bool,
-    ir: bool,
-    live: bool,
-    infer: bool,
-    labels: dict[str, str],
-    ready_after: int | None,
-    job: Job | None,
-) -> Block:
-    """The trace of `coldstep run`: a trace inside it joins it, and the command prints the headline itself."""
-    return Block(
-        Options(
-            path,
-            collectors,
-            device,
-            stacks=stacks,
-            live=live,
-            ir=ir,
-            command=command,
-            joinable=True,
-            infer=infer,
-            ready_after=ready_after,
-            whole_process=True,
-            labels=labels,
-            job=job,
-        )
-    )
+def quiet_trace(path: str, collectors: list[str] | None = None, *, judged: bool = True) -> Block:
+    """A trace that a trace inside it joins, and that prints nothing at its end. One that nobody keeps, of compiles that
+    are only tried, is not `judged`."""
+    return Block(Options(path, collectors, OFF, joinable=True, judged=judged))
 
 
 def part_trace(job: Job) -> Block:
@@ -293,8 +256,8 @@ def _watch_forks() -> None:
 
 def _before_fork() -> None:
     session = active()
-    if session is not None and session.window is not None:
-        session.window.pause()
+    if session is not None and session.steps.window is not None:
+        session.steps.window.pause()
     if session is not None and session.options.job is not None:
         session.settle()
 

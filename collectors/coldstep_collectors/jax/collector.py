@@ -20,7 +20,7 @@ from coldstep._util.figures import duration
 from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import AheadSink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
 from coldstep.places import frames
@@ -126,7 +126,7 @@ class Jax:
         self._traced: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._stale: Stale | None = None
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: AheadSink) -> None:
         """Attach when JAX is there."""
         self._sink = sink
         self._began_ns = self._heard_ns = now()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep_collectors.jax._private import signatures as private
@@ -116,10 +116,9 @@ class _Forecaster:
 
     def take(self, call: Call) -> None:
         """Judge the next call."""
-        number = self._told.calls
-        self._told.calls += 1
+        number = self._told.next_call()
         if self._why:
-            self._unknown(number, self._why)
+            self._told.leave_open(number, self._why)
             return
         missing = ""
         if self._feed is not None:
@@ -133,7 +132,7 @@ class _Forecaster:
         except Exception as error:  # what JAX itself would refuse, and code of the user's own that it would call
             if interrupts(error):
                 raise
-            self._unknown(number, f"the call itself would fail: {first_line(error)}")
+            self._told.leave_open(number, f"the call itself would fail: {first_line(error)}")
             return
         if key not in self._sizes:
             self._sizes[key] = self._sizes_of(key, about, dispatch.leaves)
@@ -165,15 +164,15 @@ class _Forecaster:
     ) -> None:
         if missing:  # a call that is new in what is known of it is new, whatever the rest is
             if rest in self._rests or rest in self._doubtful:
-                self._unknown(number, missing)
+                self._told.leave_open(number, missing)
             else:
                 self._compiles(number, about)
             self._doubtful.add(rest)
         elif key in self._known:
             if self._known[key] != places:
-                self._unknown(number, _PLACED)
+                self._told.leave_open(number, _PLACED)
         elif rest in self._doubtful:
-            self._unknown(number, _DOUBT)
+            self._told.leave_open(number, _DOUBT)
         else:
             self._known[key] = places
             self._rests.add(rest)
@@ -181,11 +180,8 @@ class _Forecaster:
 
     def _compiles(self, number: int, about: Args | None) -> None:
         assert about is not None
-        self._told.compiles.append(ForetoldCompile(number, "first", None, None, None))
+        self._told.compiles.append(ForetoldCompile(number))
         self._variants.append(about)
-
-    def _unknown(self, number: int, why: str) -> None:
-        self._told.unknown.append(UnknownCall(number, why))
 
     def _key(self, dispatch: Dispatch) -> tuple[_Key, _Places]:
         """A call's signature, and where its arguments lie, which may be no part of that; its leaves are found, too."""

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep.collector import Foreseen, Sink
+from coldstep.collector import AheadSink, Foreseen
 from coldstep.events import Args
 from coldstep.places import frames
 from coldstep_collectors.jax._private.hooks import STATIC, Dispatch
@@ -31,7 +31,7 @@ class _First:
 class Prospects:
     """What the collector `jax` knows of the step to come."""
 
-    def __init__(self, sink: Sink, describer: Describer) -> None:
+    def __init__(self, sink: AheadSink, describer: Describer) -> None:
         self._sink = sink
         self._describer = describer
         self._known: set[int] = set()  # hashes: there may be many, of many arguments

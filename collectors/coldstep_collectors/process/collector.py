@@ -13,7 +13,7 @@ from typing import Any
 
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import SessionSink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep_collectors.jax._private.started import backend_started, process_index
@@ -39,7 +39,7 @@ class Process:
         self._last: dict[str, float] = {}
         self._devices: list[Callable[[], Iterator[tuple[str, int, int | None]]]] = []
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: SessionSink) -> None:
         """Watch what starts processes, and begin to sample."""
         self._sink = sink
         self._below = Children(sink, self.name)

@@ -7,7 +7,7 @@ import threading
 
 from coldstep import clock
 from coldstep._util.importhook import ImportHook
-from coldstep.collector import Sink
+from coldstep.collector import ProcessSink
 from coldstep.events import Args, Begin, End, Slice
 
 DRAWN_NS = 5_000_000
@@ -35,7 +35,7 @@ class Imports:
         self._thread = _Thread()
         self._hook: ImportHook | None = None
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: ProcessSink) -> None:
         """Listen to the session's import hook."""
         self._sink = sink
         # the circuit breaker is around what few modules need: the hook itself calls plain functions

@@ -10,7 +10,7 @@ from typing import Any
 
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
-from coldstep.collector import Foreseen, Sink
+from coldstep.collector import AheadSink, Foreseen
 from coldstep.events import Lines
 from coldstep.places import Places, location, starts_process
 from coldstep_collectors.process.thread_stack import stack_of
@@ -28,7 +28,7 @@ Stack = tuple[tuple[str, int, str], ...]
 class LineSampler:
     """Looks at the thread that began the trace, 20 times a second; 4 times where a look takes long."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: AheadSink) -> None:
         self._sink = sink
         self._home = threading.get_ident()
         self._places = Places()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import ProcessSink
 from coldstep.errors import first_line
 from coldstep.events import Args, Waits
 from coldstep_collectors.process.thread_stack import stack_of
@@ -43,7 +43,7 @@ class WaitLooker:
     """Looks at the thread that makes it. A wait is handed over as it begins, and as it ends: a long one is no more
     than a short one. The first error ends all looks."""
 
-    def __init__(self, sink: Sink, cpu: Callable[[], dict[int, int]]) -> None:
+    def __init__(self, sink: ProcessSink, cpu: Callable[[], dict[int, int]]) -> None:
         """`cpu`: the processor time so far of each process below, by pid."""
         self._sink = sink
         self._cpu = cpu

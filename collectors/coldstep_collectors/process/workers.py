@@ -15,7 +15,7 @@ from coldstep._util.command_secrets import hidden
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import now
-from coldstep.collector import Hook, Sink
+from coldstep.collector import Hook, ProcessSink
 from coldstep.events import Args, Begin, End, Work
 from coldstep.pftrace.layout import NOT_TRACED
 from coldstep.places import Places
@@ -81,7 +81,7 @@ class _Child:
 class Children:
     """All of them, reported as `Work` when they end."""
 
-    def __init__(self, sink: Sink, collector: str) -> None:
+    def __init__(self, sink: ProcessSink, collector: str) -> None:
         self._sink = sink
         self._collector = collector
         self._since_ns = now()

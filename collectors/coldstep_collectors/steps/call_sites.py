@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from coldstep.candidates import Candidate, Kind
-from coldstep.collector import Sink
+from coldstep.collector import SessionSink
 from coldstep.places import Places, location_of
 
 _DEEPEST = 60  # frames that are searched for the user's own
@@ -30,7 +30,7 @@ _ENDS = (
 class CallSites:
     """The places of a program where calls were seen, for all that sees such calls."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: SessionSink) -> None:
         self._sink = sink
         self._places = Places()
         self._users: dict[str, bool] = {}

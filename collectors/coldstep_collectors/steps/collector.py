@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
-from coldstep.clock import now
-from coldstep.collector import Sink
-from coldstep.events import Begin, End
+from coldstep.collector import SessionSink, own_time
 from coldstep_collectors.support import PACKAGES
 
 
@@ -36,7 +34,7 @@ class Steps:
         """To be called where the program ends, and not just the watching."""
         self._unseen_trainers = [True]
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: SessionSink) -> None:
         """Attach to each framework when it is there."""
         self._sink = sink
         self._failed = sink.guarded(self.name, _fail)
@@ -51,12 +49,8 @@ class Steps:
         """Every trace loads this module, and what one framework needs is loaded with it."""
         if not self._sink.infers:
             return
-        ours = Begin(now(), f"load the collector {self.name}", "coldstep", "coldstep")
-        self._sink.emit(ours)
-        try:
+        with own_time(self._sink.emit, f"load the collector {self.name}"):
             see()
-        finally:
-            self._sink.emit(End(now(), ours))
 
     def _see_jax(self) -> None:
         from coldstep_collectors.steps.call_sites import CallSites

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from types import CodeType, FrameType, ModuleType
@@ -14,7 +13,7 @@ from weakref import ref
 from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
-from coldstep.errors import interrupts
+from coldstep.errors import contained, interrupts
 from coldstep.events import Args, Finding
 from coldstep.places import location_of
 from coldstep_collectors.patch import Undo
@@ -213,7 +212,7 @@ class TorchCalls:
         if not self._on:
             return
         ns = now()
-        with self._guarded():
+        with contained(self._fail):
             users = self._sites.users_frame(frame)
             place = users if users is not None else frame
             key = type(optimizer), id(place.f_code), place.f_lasti, get_ident()
@@ -243,7 +242,7 @@ class TorchCalls:
     # --- compiled functions -----------------------------------------------------------------------------------
 
     def _given_to(self, number: int, frame: FrameType) -> None:
-        with self._guarded():
+        with contained(self._fail):
             place, thing = self._sites.users_frame(frame), private.given(frame)
             if place is not None and thing is not None:
                 private.keep_site(frame, location_of(place))
@@ -254,7 +253,7 @@ class TorchCalls:
                 self._given[number] = _Given(_name(thing), is_module, location_of(place))
 
     def _called_first(self, wrapper: FrameType, given: _Given) -> None:
-        with self._guarded():
+        with contained(self._fail):
             frame, mode = self._sites.users_frame(wrapper), private.dispatch_mode()
             if frame is not None and mode:
                 name = _name(private.compiled(wrapper))
@@ -320,16 +319,6 @@ class TorchCalls:
             made = self._sites.candidate("call", _name(function), frame, gradients=bool(key[3]))
         self._places[key] = made
         return made
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """What fails within ends the watching, and not the program. Of what each call needs, that is too slow."""
-        try:
-            yield
-        except Exception as error:
-            if interrupts(error):
-                raise
-            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         self._on = False

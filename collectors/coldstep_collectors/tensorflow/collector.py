@@ -23,7 +23,7 @@ from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import SessionSink, own_time
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames, location
@@ -110,7 +110,7 @@ class TensorFlow:
         self._sees_literals = False
         self._tensorflow: Any = None
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: SessionSink) -> None:
         """Attach when TensorFlow is there."""
         self._sink = sink
         self._sites = CallSites(sink)
@@ -353,12 +353,8 @@ class TensorFlow:
         graph = compile.graph() if compile.graph is not None and compile.program is None else None
         if graph is None:
             return
-        looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
-        self._sink.emit(looked)
-        try:
+        with own_time(self._sink.emit, "look at the graph"):
             compile.program = programs.Naming(graph)
-        finally:
-            self._sink.emit(End(now(), looked))
         self._sink.meanwhile(compile.program.make)
 
     def _call_ended(self, begun: tuple[Watch, _Open]) -> None:

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import FunctionType, MethodType
 from typing import Any
 
-from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep_collectors.tensorflow._private import types as private
@@ -61,17 +61,16 @@ class _Forecaster:
 
     def take(self, call: Call) -> None:
         """Judge the next call."""
-        number = self._told.calls
-        self._told.calls += 1
+        number = self._told.next_call()
         if self._why:
-            self._told.unknown.append(UnknownCall(number, f"this version of TensorFlow hides {self._why}"))
+            self._told.leave_open(number, f"this version of TensorFlow hides {self._why}")
             return
         try:
             asked = self._variants.ask(call.args, call.kwargs)
         except Exception as error:
             if interrupts(error):
                 raise
-            self._told.unknown.append(UnknownCall(number, f"the call itself would fail: {first_line(error)}"))
+            self._told.leave_open(number, f"the call itself would fail: {first_line(error)}")
             return
         shapes = self._shapes(asked)
         about = self._about(asked.type, asked.context)
@@ -82,12 +81,11 @@ class _Forecaster:
             self._compiles(number, self._about(asked.made, asked.context))
         elif shapes not in seen and (self._variants.jitted or self._has_inner):
             if not self._variants.jitted or self._variants.has_traced:
-                why = _BEFORE if self._variants.jitted else _INNER
-                self._told.unknown.append(UnknownCall(number, why))
+                self._told.leave_open(number, _BEFORE if self._variants.jitted else _INNER)
             else:
                 self._told.compiles.append(_of_sizes(number, about, seen[-1], shapes))
         elif self._holds_any_size and (self._variants.jitted or self._has_inner):
-            self._told.unknown.append(UnknownCall(number, _HELD))
+            self._told.leave_open(number, _HELD)
         if shapes not in seen:
             seen.append(shapes)
 
@@ -117,7 +115,7 @@ class _Forecaster:
         return self._told
 
     def _compiles(self, number: int, about: Args) -> None:
-        row = ForetoldCompile(number, "first", None, None, None)
+        row = ForetoldCompile(number)
         self._told.compiles.append(row)
         self._made.append((row, about))
 

@@ -14,9 +14,9 @@ from coldstep._util.figures import count
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import AheadSink, own_time
 from coldstep.errors import text_of
-from coldstep.events import NOTHING, Args, Begin, End, Finding, GraphBreak
+from coldstep.events import NOTHING, Args, Finding, GraphBreak
 from coldstep.places import location, module_of
 from coldstep_collectors.names import Hook, missing, unknown_version
 from coldstep_collectors.patch import Patch
@@ -42,7 +42,7 @@ class Dynamo:
 
     name = "dynamo"
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: AheadSink) -> None:
         """Attach when torch is there."""
         self._sink = sink
         self._torch: Any = None
@@ -141,13 +141,9 @@ class Dynamo:
     def _seen(self, gm: Any) -> None:
         if (segment := self._spans.current()) is None:
             return
-        looked = Begin(now(), "look at the graph", "coldstep", "coldstep")
-        self._sink.emit(looked)
-        try:
+        with own_time(self._sink.emit, "look at the graph"):
             segment.compile.program = programs.program(gm)
             segment.compile.unrolled = unrolled(programs.written(gm, self._describer.places.is_users))
-        finally:
-            self._sink.emit(End(now(), looked))
 
     # --- compiles ---------------------------------------------------------------------------------------------
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Signature, signature
 from typing import Any
 
-from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, interrupts
 from coldstep.session import Session
-from coldstep.tracing import rehearsal_trace
+from coldstep.tracing import quiet_trace
 from coldstep_collectors.torch._private.rehearsal import Rehearsal, Verdict
 from coldstep_collectors.torch.describe import parts
 from coldstep_collectors.values import dtype_text, is_plain
@@ -35,7 +35,7 @@ def foretell(function: Callable[..., Any], calls: Iterable[Call], feed: Mapping[
     forecaster = _Forecaster(torch, function, rehearsal)
     with tempfile.TemporaryDirectory(prefix="coldstep-forecast-") as folder:
         path = os.path.join(folder, "rehearsal.pftrace")
-        with rehearsal_trace(path, ["dynamo"]) as session, rehearsal.prepared():
+        with quiet_trace(path, ["dynamo"], judged=False) as session, rehearsal.prepared():
             for call in calls:
                 forecaster.take(call)
         return forecaster.told(session)
@@ -58,11 +58,10 @@ class _Forecaster:
 
     def take(self, call: Call) -> None:
         """Judge the next call."""
-        number = self._told.calls
-        self._told.calls += 1
+        number = self._told.next_call()
         self._told.sizes.append(self._sizes(call))
         if self._why:
-            self._told.unknown.append(UnknownCall(number, self._why))
+            self._told.leave_open(number, self._why)
             return
         try:
             verdict = self._rehearsal.judge(call.args, call.kwargs)
@@ -72,7 +71,7 @@ class _Forecaster:
             verdict = Verdict("failed", error)
         match verdict.kind:
             case "compiled":
-                row = ForetoldCompile(number, "first", None, None, None)
+                row = ForetoldCompile(number)
                 if not self._told.compiles and not self._rehearsal.is_new:
                     self._explain(row, call)
                 self._told.compiles.append(row)
@@ -110,13 +109,13 @@ class _Forecaster:
         if verdict.kind == "broken":
             self._why = f"the function has a graph break, and what runs there decides what compiles behind it: {error}"
             if number == 0 and self._rehearsal.is_new:
-                self._told.compiles.append(ForetoldCompile(0, "first", None, None, None))
+                self._told.compiles.append(ForetoldCompile(0))
                 return
         elif verdict.kind == "skipped":
             self._why = "there is nothing in it that PyTorch would compile"
         else:
             self._why = f"a call fails: {error}"
-        self._told.unknown.append(UnknownCall(number, self._why))
+        self._told.leave_open(number, self._why)
 
     # --- sizes ------------------------------------------------------------------------------------------------
 

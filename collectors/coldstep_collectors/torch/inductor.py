@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from coldstep.clock import now
-from coldstep.collector import Sink
+from coldstep.collector import StepSink
 from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.names import Hook, missing
@@ -23,7 +23,7 @@ class Inductor:
 
     name = "inductor"
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: StepSink) -> None:
         """Attach when torch is there, and to Inductor when the first compile imports it."""
         self._sink = sink
         self._torch: Any = None

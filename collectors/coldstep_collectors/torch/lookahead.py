@@ -11,7 +11,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep.collector import Foreseen, Sink
+from coldstep.collector import AheadSink, Foreseen
 from coldstep.signature import Change
 from coldstep_collectors.torch._private import frames
 from coldstep_collectors.torch._private.frames import CompilingFrame
@@ -32,7 +32,7 @@ class _First:
 class Prospects:
     """What the collector `dynamo` knows of the step to come."""
 
-    def __init__(self, torch: Any, sink: Sink, describer: Describer) -> None:
+    def __init__(self, torch: Any, sink: AheadSink, describer: Describer) -> None:
         self._torch = torch
         self._sink = sink
         self._describer = describer

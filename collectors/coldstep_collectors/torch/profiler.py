@@ -14,7 +14,7 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping
-from coldstep.collector import Sink
+from coldstep.collector import DeviceSink
 from coldstep.events import Args, DeviceSlice
 from coldstep.recording.device_tracks import union
 from coldstep_collectors.profiler_session import MARK, Lines, Recording, thread_name
@@ -49,7 +49,7 @@ class Kineto:
     name = "kineto"
     records_devices = True
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: DeviceSink) -> None:
         """Attach when torch is there."""
         self._sink = sink
         self._recording: Recording[list[Any]] | None = None

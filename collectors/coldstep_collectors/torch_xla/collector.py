@@ -20,7 +20,7 @@ from coldstep import context as forms
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
-from coldstep.collector import Foreseen, Sink
+from coldstep.collector import AheadSink, Foreseen
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak
 from coldstep.places import Places, location
@@ -147,7 +147,7 @@ class TorchXla:
         self._breaks = 0
         self._extracted = 0
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: AheadSink) -> None:
         """Attach when torch_xla is there."""
         self._sink = sink
         self._started = clock.snapshot()
@@ -530,7 +530,7 @@ class TorchXla:
 _EAGER: Args = {"part": "forward", "function": "eager operation", "origin": "eager", "inputs": [], "context": {}}
 
 
-def _wait_before(sync: _Sync, internals: Internals, sink: Sink) -> bool:
+def _wait_before(sync: _Sync, internals: Internals, sink: AheadSink) -> bool:
     """Wait for what the device was handed before this sync: that is the program's time and not ours. False where it
     failed, as it will in the sync itself."""
     try:

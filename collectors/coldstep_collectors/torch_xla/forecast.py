@@ -14,7 +14,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from coldstep import context as forms
-from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes, UnknownCall
+from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.events import Args
 from coldstep.signature import differences, nearest, signature_of
 from coldstep_collectors.torch.describe import parts
@@ -50,12 +50,11 @@ class _Forecaster:
 
     def take(self, call: Call) -> None:
         """Judge the next call."""
-        number = self.told.calls
-        self.told.calls += 1
+        number = self.told.next_call()
         try:
             arguments = self._parameters.bind(*call.args, **call.kwargs).arguments
         except TypeError as error:
-            self.told.unknown.append(UnknownCall(number, f"the call itself would fail: {error}"))
+            self.told.leave_open(number, f"the call itself would fail: {error}")
             return
         tensors: dict[str, tuple[int, ...]] = {}
         types: list[tuple[str, str]] = []
@@ -76,20 +75,18 @@ class _Forecaster:
         if not alike:
             self._compiles(number, about)
         elif (*types, values) not in self._known:
-            self.told.unknown.append(UnknownCall(number, _NUMBER))
+            self.told.leave_open(number, _NUMBER)
         elif self._makes_state and len(self._known) == 1 == number:
-            row = ForetoldCompile(number, "optimizer_state", None, None, None)
-            self.told.compiles.append(row)
+            self.told.compiles.append(ForetoldCompile(number, "optimizer_state"))
         self._known.setdefault((*types, values), number)
 
     def _compiles(self, number: int, about: Args) -> None:
-        row = ForetoldCompile(number, "first", None, None, None)
+        row = ForetoldCompile(number)
         if self._about:
             earlier = [signature_of(each) for each in self._about]
             new = signature_of(about)
             changes = differences(earlier[nearest(earlier, new)], new)
-            row.cause, row.argument = changes[0].mechanism, changes[0].argument
-            row.before, row.after = changes[0].before, changes[0].after
+            row.explain(changes[0])
         self._about.append(about)
         self.told.compiles.append(row)
 

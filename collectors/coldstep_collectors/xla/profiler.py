@@ -15,7 +15,7 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.clock import Mapping
-from coldstep.collector import Sink
+from coldstep.collector import DeviceSink
 from coldstep.events import DeviceSlice
 from coldstep.recording.device_tracks import union
 from coldstep_collectors.jax._private import names as jax_names
@@ -79,7 +79,7 @@ class XSpace:
     name = "xspace"
     records_devices = True
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: DeviceSink) -> None:
         """Attach when JAX is there, and when torch_xla is: each has an XLA of its own."""
         self._sink = sink
         self._recordings: list[Recording[bytes]] = []

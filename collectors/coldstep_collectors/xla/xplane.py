@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coldstep._util.slotted import slotted
 from coldstep._util.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
-from coldstep.pftrace.proto import fields
+from coldstep.pftrace.proto import as_bytes, fields
 
 Stat = int | str
 
@@ -63,11 +63,11 @@ class _Plane:
             if number == XPlane.name:
                 self.name = _text(value)
             elif number == XPlane.lines:
-                self.lines.append(_bytes(value))
+                self.lines.append(as_bytes(value))
             elif number == XPlane.event_metadata:
-                self._learn(self._events, _bytes(value))
+                self._learn(self._events, as_bytes(value))
             elif number == XPlane.stat_metadata:
-                self._learn(self._stats, _bytes(value))
+                self._learn(self._stats, as_bytes(value))
 
     def _learn(self, names: dict[int, str], entry: bytes) -> None:
         key, value = 0, b""
@@ -75,7 +75,7 @@ class _Plane:
             if number == 1:
                 key = _int(part)
             else:
-                value = _bytes(part)
+                value = as_bytes(part)
         texts = {number: _text(part) for number, part in fields(value) if number in _NAMES}
         names[key] = texts.get(Metadata.display_name) or texts.get(Metadata.name, "")
 
@@ -84,7 +84,7 @@ class _Plane:
         events: list[bytes] = []
         for number, value in fields(line):
             if number == XLine.events:
-                events.append(_bytes(value))
+                events.append(as_bytes(value))
             elif number == XLine.name:
                 name = _text(value)
             elif number == XLine.display_name:
@@ -105,7 +105,7 @@ class _Plane:
             elif number == XEvent.duration_ps:
                 duration = _int(value)
             elif number == XEvent.stats:
-                self._stat(_bytes(value), stats)
+                self._stat(as_bytes(value), stats)
         return Event(name, line_ns + offset // 1000, line_ns + (offset + duration) // 1000, stats)
 
     def _stat(self, stat: bytes, stats: dict[str, Stat]) -> None:
@@ -125,7 +125,7 @@ class _Plane:
 
 
 def _messages(message: bytes, wanted: int) -> Iterator[bytes]:
-    return (_bytes(value) for number, value in fields(message) if number == wanted)
+    return (as_bytes(value) for number, value in fields(message) if number == wanted)
 
 
 def _int(value: int | bytes) -> int:
@@ -134,11 +134,5 @@ def _int(value: int | bytes) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _bytes(value: int | bytes) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("a number where bytes belong")
-    return value
-
-
 def _text(value: int | bytes) -> str:
-    return _bytes(value).decode("utf-8", "replace")
+    return as_bytes(value).decode("utf-8", "replace")

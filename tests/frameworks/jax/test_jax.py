@@ -23,7 +23,7 @@ from coldstep.analysis.advice import advise
 from coldstep.analysis.remedies.table import advice
 from coldstep.events import Begin
 from coldstep.model import Compile, Trace
-from coldstep.session import Session
+from coldstep.recording.buffer import Buffers
 from coldstep_collectors.jax.collector import Jax
 
 pytestmark = pytest.mark.jax
@@ -1053,8 +1053,8 @@ def test_a_function_that_cannot_be_seen_is_nobodys(record: Record, monkeypatch: 
     take_away(monkeypatch, "names")
     take_away(monkeypatch, "lowering")
     events: list[Any] = []
-    emit = Session.emit
-    monkeypatch.setattr(Session, "emit", lambda session, event: (events.append(event), emit(session, event)))
+    emit = Buffers.emit
+    monkeypatch.setattr(Buffers, "emit", lambda buffers, event: (events.append(event), emit(buffers, event)))
     trace = record(compile_for_four_causes)
     (collector,) = trace.collectors
     assert "which function a program is compiled for" in collector.missing

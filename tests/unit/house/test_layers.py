@@ -163,6 +163,18 @@ def test_no_folder_is_a_warehouse() -> None:
     assert many == {}
 
 
+def test_no_class_is_longer_than_400_lines_and_no_function_than_60() -> None:
+    most = {ast.ClassDef: 400, ast.FunctionDef: 60, ast.AsyncFunctionDef: 60}
+    long = {
+        f"{path.name}: {node.name}": lines
+        for path in modules().values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > most[type(node)]
+    }
+    assert long == {}
+
+
 def test_every_public_name_is_there() -> None:
     assert [name for name in coldstep.__all__ if not hasattr(coldstep, name)] == []
 

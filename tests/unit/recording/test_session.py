@@ -322,7 +322,7 @@ def test_a_collector_that_raises_is_detached_with_one_note_and_the_rest_goes_on(
         """
         import coldstep
         with coldstep.trace("t.pftrace", collectors=["mine", "imports"]) as run:
-            [mine] = [c for c in run._collectors if c.name == "mine"]
+            [mine] = [c for c in run.attached.collectors if c.name == "mine"]
             for _ in range(5):
                 with coldstep.step():
                     assert mine.hook("boom") is None
@@ -365,7 +365,7 @@ def test_ctrl_c_passes_through_a_hook(tmp_path: Path) -> None:
         import coldstep
         try:
             with coldstep.trace("t.pftrace", collectors=["mine"]) as run:
-                run._collectors[0].hook("x")
+                run.attached.collectors[0].hook("x")
         except KeyboardInterrupt:
             print("passed")
         """,
@@ -400,7 +400,7 @@ def test_a_kill_in_the_middle_of_a_compile_shows_which_and_for_how_long(tmp_path
             import coldstep
             with coldstep.trace("t.pftrace", collectors=["mine"]) as run:
                 with coldstep.step("train"):
-                    run._collectors[0].hook("train_step")
+                    run.attached.collectors[0].hook("train_step")
                     pathlib.Path("ready").touch()
                     time.sleep(60)
             """,
@@ -518,12 +518,12 @@ def test_garbage_collections_are_a_phase_only_while_something_compiles(tmp_path:
             with coldstep.step():
                 gc.collect()
             with coldstep.step():
-                segment, phase = run._collectors[0].hook("f")
+                segment, phase = run.attached.collectors[0].hook("f")
                 assert len(gc.callbacks) == 1
                 gc.collect()
                 run.emit(End(now(), phase))
                 run.emit(End(now(), segment, {"outcome": "compiled"}))
-                run.compile_closed()
+                run.sink.compile_closed()
                 assert gc.callbacks == []
         """,
         tmp_path,
@@ -646,7 +646,7 @@ def test_a_closed_stderr_is_nobody_elses_descriptor(tmp_path: Path) -> None:
 
 
 def test_what_is_asked_for_late_is_written_where_it_was_in_time() -> None:
-    buffers = Buffers()
+    buffers = Buffers(lambda: None, held=False)
     inner = Begin(10, "wait", "execute", "execute")
 
     def other() -> None:

@@ -30,13 +30,13 @@ class ForetoldCompile:
 
     call: int
     """Which of the calls, from 0."""
-    cause: str
+    cause: str = "first"
     """first | one of the causes that a recompile has"""
-    argument: str | None
+    argument: str | None = None
     """What differs from the nearest variant that there will be."""
-    before: str | None
+    before: str | None = None
     """As it is in that variant."""
-    after: str | None
+    after: str | None = None
     """As it is in this call."""
     cost_ns: int | None = None
     """Its cost, by an earlier trace; None where none shows it."""
@@ -90,3 +90,12 @@ class Foretold:
     """Of every call."""
     notes: list[str] = field(default_factory=list)
     """The assumptions."""
+
+    def next_call(self) -> int:
+        """The number of the call that is judged now."""
+        self.calls += 1
+        return self.calls - 1
+
+    def leave_open(self, number: int, why: str) -> None:
+        """That call cannot be judged."""
+        self.unknown.append(UnknownCall(number, why))

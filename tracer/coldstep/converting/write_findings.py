@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from coldstep.loading import load
 from coldstep.model import Interval, Trace
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import FINDING, INFERRED, parse, step_name
 from coldstep.pftrace.reader import EventRow, TrackRow, rows
 from coldstep.pftrace.writer import Writer
 from coldstep.rows.intervals import alone
+
+if TYPE_CHECKING:
+    from coldstep.recording.recorder import Recorder
+
+
+def write_hindsight(path: str, recorder: Recorder) -> Trace:
+    """Read back the file that a recorder has finished, and append to it what only hindsight knows."""
+    trace = load(path, job=False)
+    write_steps(trace, path, recorder.writer, recorder.steps.track)
+    write_findings(trace, recorder.writer, [recorder.findings])
+    return trace
 
 
 def write_findings(

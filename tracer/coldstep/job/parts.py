@@ -8,6 +8,7 @@ import os
 
 from coldstep import clock
 from coldstep._util.slotted import slotted
+from coldstep._util.stderr import say
 from coldstep.errors import TraceError
 from coldstep.events import Args
 from coldstep.job.job import Job
@@ -54,15 +55,25 @@ class Part:
 def open_file(job: Job, name: str, rank: int | None, *, is_silent: bool = False) -> tuple[str, int]:
     """The file of this process, and its descriptor: FILE itself is the root's, but that of one program only.
 
-    Raises OSError where none can be written: Full where the job has as many as it may.
+    Raises OSError where none can be written: Full where the job has as many as it may. The root prints that; a process
+    below leaves word, unless it is silent.
     """
-    if job.is_root and not _is_written(job):
-        remove_earlier(job)
-        path = file_to_write(job.file, rank, name)
-        with contextlib.suppress(Taken):
-            return path, open_new(path)
-    _refuse_too_many(job, _MOST_SILENT if is_silent else _MOST_FILES)
-    return _open_part(job, name)
+    from coldstep.job.lost import leave_word
+
+    try:
+        if job.is_root and not _is_written(job):
+            remove_earlier(job)
+            path = file_to_write(job.file, rank, name)
+            with contextlib.suppress(Taken):
+                return path, open_new(path)
+        _refuse_too_many(job, _MOST_SILENT if is_silent else _MOST_FILES)
+        return _open_part(job, name)
+    except OSError as error:
+        if job.is_root:
+            say(f"cannot write {job.file}: {error.strerror or error}")
+        elif not is_silent:
+            leave_word(job.id)
+        raise
 
 
 def free_path(job: Job, name: str) -> str:

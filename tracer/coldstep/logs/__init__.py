@@ -490,7 +490,6 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
         row.ended = "killed" if cut else "ok"
         recorder.finish(end, row.at_end(), stop)
         recorder.flush()
-        writer, track = recorder.findings
-        write_findings(load(out), writer, [track])
+        write_findings(load(out), recorder.writer, [recorder.findings])
     finally:
         os.close(fd)

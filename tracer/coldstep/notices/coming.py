@@ -9,8 +9,8 @@ from coldstep._util.stderr import say
 from coldstep.collector import Foreseen
 from coldstep.events import Args
 from coldstep.model import Location
-from coldstep.notices.replay import read_back
-from coldstep.recording.recorder import Retold
+from coldstep.notices.replay import explained_by, read_back
+from coldstep.recording.compiles_so_far import Retold
 
 _MOST_ANNOUNCED = 5
 
@@ -79,17 +79,4 @@ def explain(
     why = next((row for row in trace.recompiles if row.compile == compiled.id), None)
     if why is None or why.cause == "unknown":
         return None
-    return Coming(
-        function=compiled.function,
-        location=compiled.location,
-        caller=compiled.caller,
-        name=name,
-        step=1,
-        cause=why.cause,
-        argument=why.argument,
-        before=why.before,
-        after=why.after,
-        evidence=why.evidence,
-        advice=why.advice,
-        cost_ns=took_ns,
-    )
+    return Coming(**explained_by(compiled, why), name=name, step=1, cost_ns=took_ns)

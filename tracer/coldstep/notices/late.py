@@ -7,11 +7,11 @@ from types import FrameType
 
 from coldstep._util.figures import duration
 from coldstep._util.slotted import slotted
-from coldstep.errors import ColdstepError, first_line, interrupts
+from coldstep.errors import ColdstepError, contained, first_line
 from coldstep.events import Args
 from coldstep.model import Location, Trace
 from coldstep.notices.replay import read_back
-from coldstep.recording.recorder import Late
+from coldstep.recording.compiles_so_far import Late
 from coldstep.rows.variants import LOADED
 
 
@@ -84,12 +84,12 @@ def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> Late
         frame=frame,
         loaded=about.get("outcome") == LOADED,
     )
-    try:
-        _fill(compile_, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))
-    except Exception as error:  # the program must not end because we cannot say why it compiled
-        if interrupts(error):
-            raise
+
+    def unexplained(error: Exception) -> None:  # the program must not end because we cannot say why it compiled
         compile_.why = f"it could not be explained: {first_line(error)}"
+
+    with contained(unexplained):
+        _fill(compile_, read_back([*late.warm, late.compile], root, words, (len(late.warm), late.ready)))
     return compile_
 
 

@@ -9,8 +9,8 @@ from coldstep._util.slotted import slotted
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location
-from coldstep.notices.replay import read_back
-from coldstep.recording.recorder import Retold
+from coldstep.notices.replay import explained_by, read_back
+from coldstep.recording.compiles_so_far import Retold
 
 
 @slotted
@@ -66,17 +66,4 @@ def explain(
         failure = f"it could not be explained: {first_line(error)}"
         function = str(variants[-1].args.get("function", ""))
         return Recompiled(function, None, None, step, "unknown", None, None, None, [failure], "inferred", "", frame)
-    return Recompiled(
-        function=compiled.function,
-        location=compiled.location,
-        caller=compiled.caller,
-        step=step,
-        cause=why.cause,
-        argument=why.argument,
-        before=why.before,
-        after=why.after,
-        evidence=why.evidence,
-        confidence=why.confidence,
-        advice=why.advice,
-        frame=frame,
-    )
+    return Recompiled(**explained_by(compiled, why), step=step, confidence=why.confidence, frame=frame)

@@ -6,14 +6,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from itertools import count
+from typing import Any
 
 from coldstep.clock import Snapshot
 from coldstep.events import Args, Begin, End, Ready
 from coldstep.loading import explained, load
-from coldstep.model import Trace
+from coldstep.model import Compile, Recompile, Trace
 from coldstep.recording.buffer import Thread
-from coldstep.recording.recorder import Recorder, Retold
+from coldstep.recording.compiles_so_far import Retold
+from coldstep.recording.recorder import Recorder
 from coldstep.run_row import RunRow
+
+
+def explained_by(compiled: Compile, why: Recompile) -> dict[str, Any]:
+    """The fields that the notice of a compile takes from its row and from that of its recompile."""
+    of_compile = {name: getattr(compiled, name) for name in ("function", "location", "caller")}
+    of_recompile = ("cause", "argument", "before", "after", "evidence", "advice")
+    return of_compile | {name: getattr(why, name) for name in of_recompile}
 
 
 def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[int, Ready] | None = None) -> Trace:

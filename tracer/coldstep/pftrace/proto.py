@@ -234,6 +234,13 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a varint of more than ten bytes")
 
 
+def as_bytes(value: int | bytes) -> bytes:
+    """A field's bytes. Raises ValueError for a number."""
+    if not isinstance(value, bytes):
+        raise ValueError("a number where bytes belong")
+    return value
+
+
 def as_double(bits: int) -> float:
     """The double whose 64 bits a fixed64 field holds."""
     (value,) = struct.unpack("<d", struct.pack("<Q", bits))

@@ -16,7 +16,15 @@ from coldstep.errors import TraceError
 from coldstep.events import Args
 from coldstep.pftrace import proto
 from coldstep.pftrace.layout import STEP, parse_step
-from coldstep.pftrace.proto import DebugAnnotation, Interned, InternedData, TracePacket, TrackDescriptor, TrackEvent
+from coldstep.pftrace.proto import (
+    DebugAnnotation,
+    Interned,
+    InternedData,
+    TracePacket,
+    TrackDescriptor,
+    TrackEvent,
+    as_bytes,
+)
 from coldstep.pftrace.records import EventRow as EventRow
 from coldstep.pftrace.records import TrackRow as TrackRow
 from coldstep.pftrace.repeats import Repeats, Template, template
@@ -228,7 +236,7 @@ def _blocks(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
                 yield proto.data(proto.Trace.packet, _small(packet)), read
                 continue
             del packet  # of the largest there would be a copy more
-            content = _inflated(_bytes(block), min(_MAX_BLOCK_BYTES, room + _MAX_INFLATION * read))
+            content = _inflated(as_bytes(block), min(_MAX_BLOCK_BYTES, room + _MAX_INFLATION * read))
         except (ValueError, zlib.error):
             return
         del block
@@ -290,7 +298,7 @@ class _Sequence:
         }
         for number, entry in _fields(interned):
             if (table := tables.get(number)) is not None:
-                values = dict(_fields(_bytes(entry)))
+                values = dict(_fields(as_bytes(entry)))
                 table[_int(values.get(Interned.iid, 0))] = _text(values.get(Interned.name, b""))
                 learnt += 1
         return learnt
@@ -324,11 +332,11 @@ class Decoder:
         self.learnt += 4 * (id_ not in self._sequences)  # its tables are larger than an event
         sequence = self._sequences[id_]
         if interned := values.get(TracePacket.interned_data):
-            self.learnt += sequence.learn(_bytes(interned))
+            self.learnt += sequence.learn(as_bytes(interned))
         if descriptor := values.get(TracePacket.track_descriptor):
-            return _track(_bytes(descriptor))
+            return _track(as_bytes(descriptor))
         if event := values.get(TracePacket.track_event):
-            row = self._event(_int(values.get(TracePacket.timestamp, 0)), _bytes(event), sequence)
+            row = self._event(_int(values.get(TracePacket.timestamp, 0)), as_bytes(event), sequence)
             known = len(self._shapes) + len(self._titled)
             if row.flows or _time(head) != row.ns or known >= _MAX_SHAPES or len(packet) > _MAX_SHAPE_BYTES:
                 return row
@@ -361,7 +369,7 @@ class Decoder:
             elif number == TrackEvent.double_counter_value:
                 row.args["value"] = proto.as_double(_int(value))
             elif number == TrackEvent.debug_annotations:
-                encoded = _bytes(value)
+                encoded = as_bytes(value)
                 known = sequence.seen.get(encoded)
                 if known is None:
                     known = self._annotation(encoded, sequence, 0)
@@ -395,10 +403,10 @@ class Decoder:
             elif number == DebugAnnotation.double_value:
                 value = proto.as_double(_int(item))
             elif number == DebugAnnotation.dict_entries:
-                name, entry = self._annotation(_bytes(item), sequence, depth + 1)
+                name, entry = self._annotation(as_bytes(item), sequence, depth + 1)
                 entries[name] = entry
             elif number == DebugAnnotation.array_values:
-                items.append(self._annotation(_bytes(item), sequence, depth + 1)[1])
+                items.append(self._annotation(as_bytes(item), sequence, depth + 1)[1])
         return key, entries or items or value
 
 
@@ -424,14 +432,8 @@ def _int(value: int | bytes) -> int:
     return value
 
 
-def _bytes(value: int | bytes) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("a number where bytes belong")
-    return value
-
-
 def _text(value: int | bytes) -> str:
-    text = _bytes(value)
+    text = as_bytes(value)
     if len(text) > _MAX_TEXT_BYTES:
         return text[:_MAX_TEXT_BYTES].decode("utf-8", "replace") + "…"
     return text.decode("utf-8", "replace")

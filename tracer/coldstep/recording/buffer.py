@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
+from os import getpid
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from coldstep._util.stderr import say
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.errors import contained, first_line
-from coldstep.events import Begin, Calls, Counter, End, Event, Slice, Within
+from coldstep.events import Begin, Calls, Counter, End, Event, Note, Slice, Within, is_worth_a_file
 
 if TYPE_CHECKING:
     from coldstep.candidates import Candidate
@@ -56,13 +57,68 @@ class Buffer:
 
 
 class Buffers:
-    """The buffers of all threads of one session."""
+    """The buffers of all threads of one session: they take events while its trace is on, and in its process alone.
 
-    def __init__(self) -> None:
+    Those of a part of a job are `held` until there is something worth a file: then `speak()` is called.
+    """
+
+    def __init__(self, speak: Callable[[], None], *, held: bool) -> None:
+        self._speak = speak
+        self._notes: set[str] = set()
+        self.is_on = False
+        """Whether the trace has begun, and has not ended."""
+        self.is_fork = False
+        """Whether this process is a fork's child that is of the job."""
+        self._begin(held=held)
+
+    def _begin(self, *, held: bool) -> None:
+        self._pid = getpid()
+        self.held = [None] if held else []
+        """As long as there was nothing to say; a list, of which one of two threads pops."""
         self._mine = threading.local()
         self.all: list[Buffer] = []
         self.candidates: list[Candidate] = []
         """What may be the program's steps: the hooks note its calls in it."""
+
+    def begin_anew(self) -> None:
+        """In a fork's child that is of the job: it has recorded nothing so far."""
+        self._begin(held=True)
+        self.is_fork = True
+
+    def release(self) -> bool:
+        """From now on all is written; False where that is so already, or another thread is faster."""
+        try:
+            self.held.pop()
+        except IndexError:
+            return False
+        return True
+
+    def in_own_process(self) -> bool:
+        """False in a fork's child, where this copy of the session becomes inert, and after the trace."""
+        if getpid() != self._pid:
+            self.is_on = False
+        return self.is_on
+
+    def in_parent(self) -> bool:
+        """Whether this is the process that the trace is of, and no fork's child."""
+        return getpid() == self._pid
+
+    def emit(self, event: Event) -> None:
+        """Keep `event`, if the trace is on here. See `coldstep.collector.Sink`."""
+        if self.is_on and self.in_own_process() and (not self.held or self._keeps(event)):
+            self.append(event)
+
+    def _keeps(self, event: Event) -> bool:
+        """Whether to keep an event of a process that has said nothing so far. A fork's child may live long so."""
+        if is_worth_a_file(event):
+            self._speak()
+        return not self.held or not self.is_fork
+
+    def note(self, text: str) -> None:
+        """Say `text` once on the trace."""
+        if text not in self._notes:
+            self._notes.add(text)
+            self.emit(Note(now(), text))
 
     def append(self, event: Event) -> None:
         """Keep `event` until it is drained; takes no lock."""
@@ -126,6 +182,9 @@ class Drain:
     `look()`; once the file takes no more, `fails()`, with why.
     """
 
+    recorder: Recorder
+    """What it records with, once it has begun; in a fork's child until then its parent's."""
+
     def __init__(
         self,
         buffers: Buffers,
@@ -135,11 +194,14 @@ class Drain:
         fails: Callable[[str], None],
         hold_s: float = 0.0,
     ) -> None:
-        self._buffers = buffers
+        self.buffers = buffers
         self._begin = begin
         self._busy = busy
         self._look = look
         self._fails = fails
+        self._set_up(hold_s)
+
+    def _set_up(self, hold_s: float) -> None:
         self._hold_s = hold_s
         # SimpleQueue's put may be called from a finalizer or signal handler; Event.set may hang there
         self._requests: SimpleQueue[SimpleQueue[None] | Callable[[], object] | str | None] = SimpleQueue()
@@ -149,6 +211,11 @@ class Drain:
         self.error: str | None = None
         self.lost = 0
         self._thread = OwnThread("coldstep-drain", self._run)
+
+    def begin_anew(self) -> None:
+        """In a fork's child, which has its own file and none of its parent's threads."""
+        self.buffers.begin_anew()
+        self._set_up(hold_s=0.0)
 
     def start(self) -> None:
         """Begin, and raise what `begin()` raises, which is called on the drain thread; RuntimeError where no thread can
@@ -163,7 +230,8 @@ class Drain:
 
     def wake(self) -> None:
         """Ask for a write soon; only that, so that any hook may."""
-        self._requests.put(None)
+        if self.buffers.is_on:
+            self._requests.put(None)
 
     def say(self, text: str) -> None:
         """Print `text` on stderr from the drain thread, since a hook must not."""
@@ -172,7 +240,8 @@ class Drain:
     def afterwards(self, do: Callable[[], None]) -> None:
         """Have `do()`, which must not raise, called on the drain thread when all that this thread has appended is
         written: for hooks, which must neither wait nor write."""
-        self._requests.put(do)
+        if self.buffers.is_on:
+            self._requests.put(do)
 
     def flush(self) -> None:
         """Return when all that this thread has appended is written."""
@@ -202,8 +271,9 @@ class Drain:
             self._last()
             return
         try:
-            self._recorder = self._begin()
+            self.recorder = self._begin()
         except Exception as error:
+            self.buffers.is_on = False
             self._begun.put(error)
         else:
             self._begun.put(None)
@@ -228,7 +298,7 @@ class Drain:
             self._write(patient=is_last or isinstance(request, SimpleQueue))
             if now() - beat >= _DRAIN_EVERY_S * 1e9 and self._busy() and self.error is None:
                 beat = now()
-                self._recorder.heartbeat(beat)
+                self.recorder.heartbeat(beat)
                 self._flush()
             self._look()
             self._at_last = is_last
@@ -243,7 +313,7 @@ class Drain:
     def _write(self, patient: bool) -> None:
         """Write all that is buffered. Somebody waits for it (`patient`), or else the training must not notice."""
         until = now() + _BURST_NS
-        taken, at = self._buffers.take(), 0
+        taken, at = self.buffers.take(), 0
         while at < len(taken):
             if self.error is not None:
                 self.lost += len(taken) - at
@@ -251,9 +321,9 @@ class Drain:
             _, event, thread = taken[at]
             written = 0
             try:
-                written = self._recorder.plain_step(taken, at)
+                written = self.recorder.plain_step(taken, at)
                 if not written:
-                    self._recorder.handle(event, thread)
+                    self.recorder.handle(event, thread)
             except Exception as error:
                 self.lost += 1
                 if self.lost == 1:
@@ -268,7 +338,7 @@ class Drain:
         """Write to the file; the first error ends the recording, is told once, and never reaches the program."""
         if self.error is None:
             try:
-                self._recorder.flush()
+                self.recorder.flush()
             except MemoryError:
                 pass  # what is to be written is kept for the next time, when there may be room to compress it
             except OSError as error:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from coldstep._util.slotted import slotted_object
-from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.events import DeviceWindow, Event
 

@@ -25,9 +25,10 @@ from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.job.job import Job
 from coldstep.job.root import begin_job, place, with_parts
 from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
+from coldstep.recording.options import Options
 from coldstep.recording.output import own_name
 from coldstep.session import Session
-from coldstep.tracing import Block, run_trace
+from coldstep.tracing import Block
 from coldstep_shim import WAITS
 from coldstep_viewers import marking
 from coldstep_viewers.commands.output import echo, fail
@@ -86,9 +87,9 @@ def main(argv: list[str]) -> int:
     if job is not None:
         begin_job(job)
     for module in {module for module, _ in options.step} - {"__main__"}:
-        run.when_imported(module, lambda found: marking.mark(vars(found)))
+        run.sink.when_imported(module, lambda found: marking.mark(vars(found)))
     for module in marking.COMPILERS if options.step else ():
-        run.when_imported(module, marking.watch_compiler)
+        run.sink.when_imported(module, marking.watch_compiler)
     ended: BaseException | None = None
     try:
         _execute(name, arguments, is_module)
@@ -112,19 +113,22 @@ def _recorded(argv: list[str], output: str, options: argparse.Namespace, job: Jo
     try:
         # absolute, for the script may change its folder before the trace is read again
         command = ["coldstep", "run", *argv]
-        recording = run_trace(
+        asked = Options(
             os.path.abspath(output),
-            command,
             options.collectors,
-            device=options.device,
+            options.device,
             stacks=options.stacks,
-            ir=options.ir,
             live=options.live,
+            ir=options.ir,
+            command=command,
+            joinable=True,  # and the command prints the headline itself
             infer=options.infer,
-            labels=dict(options.label),
             ready_after=options.ready_after,
+            whole_process=True,
+            labels=dict(options.label),
             job=job,
         )
+        recording = Block(asked)
         return recording, recording.__enter__()
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}")
