@@ -20,6 +20,9 @@ from coldstep_viewers.report.terminal import render
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.py"))
 SECOND = sorted(Path(__file__).with_name("second").glob("*.py"))
 """Taken by somebody who had not read coldstep, after it was mended for the others; nothing is mended for these."""
+THIRD = sorted(Path(__file__).with_name("third").glob("*.py"))
+"""Taken before coldstep's analysis was read, after it was mended for the second set."""
+SETS = {"second": SECOND, "third": THIRD}
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")
