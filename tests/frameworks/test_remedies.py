@@ -82,12 +82,14 @@ CURED = {
     "torch_module": ("shape", "edit", "nothing"),
     "torch_parameter": ("requires_grad", "edit", "nothing"),
     "torch_parameter_sizes": ("shape", "edit", "nothing"),
+    "torch_print": ("side_effect", "edit", "nothing"),
     "torch_random": ("unsupported_call", "edit", "nothing"),
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),
     "torch_warm_sizes": ("limit of 8 variants", "environment", "nothing"),
     "torch_wide": ("dtype", "edit", "rounding"),
+    "torch_warning": ("unsupported_call", "edit", "nothing"),
     "torch_warm_up": ("grad_mode", "edit", "nothing"),
 }
 """By program: the cause, how the first remedy that a machine can follow is applied, and what else it changes."""
