@@ -126,6 +126,7 @@ GONE = {
     "jax_list": ("unrolled", "rounding"),
     "jax_mask": ("failed_compile", "rounding"),
     "jax_masked_mean": ("failed_compile", "rounding"),
+    "jax_window": ("failed_compile", "nothing"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
     "torch_class": ("graph_break", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),

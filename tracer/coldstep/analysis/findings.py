@@ -16,7 +16,7 @@ from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
-from coldstep.analysis.rules.jax import without_picking
+from coldstep.analysis.rules.jax import rewritten
 from coldstep.analysis.rules.keras import eagerly
 from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
 from coldstep.analysis.silent_slowdowns import silent
@@ -155,7 +155,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     error = [text] if (text := trace.details[row.id].error) else []
     advice = INSTEAD[row.stack](error[0]) if error and row.stack in INSTEAD else ""
     at = _line_of_failure(trace, row)
-    mended = eagerly(trace, row, advice) or without_picking(trace, row, at, advice) if advice else []
+    mended = eagerly(trace, row, advice) or rewritten(trace, row, at, advice) if advice else []
     failed = of_compile(
         trace,
         row,
