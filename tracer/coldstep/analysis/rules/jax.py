@@ -222,6 +222,9 @@ _BY_ERROR = {
     "from the function instead.",
     "Slice entries must be static integers": "A slice's length has to be known while JAX traces: "
     "jax.lax.dynamic_slice takes a start that is an array, and a fixed length.",
+    "TraceContextError": "A module of Flax's NNX keeps its state (parameters, counters, keys) where it was made, "
+    "and a function that reads the module from outside of its arguments may not change it: make the module an argument "
+    "of a function under nnx.jit, nnx.jit(lambda module, x: module(x)), which passes its state in and out.",
     "Shapes must be 1D sequences of concrete values": "A shape has to be known while JAX traces: make that argument "
     "static (static_argnames), or give the array a fixed size and a mask.",
 }
