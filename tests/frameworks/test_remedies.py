@@ -128,6 +128,7 @@ GONE = {
     "jax_masked_mean": ("failed_compile", "rounding"),
     "jax_window": ("failed_compile", "nothing"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
+    "tensorflow_optimizer": ("failed_compile", "nothing"),
     "torch_class": ("graph_break", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
 }
