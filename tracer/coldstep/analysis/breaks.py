@@ -146,6 +146,21 @@ _BY_REASON = (
         "{library} calls requires_grad_() there: call {library} outside the compiled function.",
     ),
     _Advice(
+        # PyTorch 2.13: "setattr() on Tensor.requires_grad"
+        expression(r"setattr\(\) on Tensor\.requires_grad"),
+        "Set requires_grad before the compiled function is called. A helper that has to set it in there is kept out of "
+        "the graph by @torch.compiler.disable: the graph still breaks where it is called, and nowhere in it.",
+        "{library} sets requires_grad there: call {library} outside the compiled function.",
+    ),
+    _Advice(
+        # PyTorch 2.13: "Dynamo does not know how to trace method `get` of class `ContextVar`"
+        expression(r"of class `ContextVar`|contextvars"),
+        "Read the context variable before the compiled function is called, and pass its value in; or keep the value in "
+        "a plain global or a threading.local, which PyTorch traces.",
+        "{library} reads a context variable there: call {library} outside the compiled function, or look whether a "
+        "newer version of PyTorch traces it.",
+    ),
+    _Advice(
         # PyTorch 2.13: "Tensor.numpy() with trace_numpy=False"
         expression(r"trace_numpy"),
         "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
