@@ -205,3 +205,9 @@ def test_a_name_is_assigned_above_a_call_only_where_it_is_one_of_that_functions(
 )
 def test_only_what_pytorch_can_put_off_is_put_off(line: str, name: str) -> None:
     assert put_off(line) == name
+
+
+def test_a_tensor_of_a_class_of_its_own_is_no_number_or_none() -> None:
+    assert "x.as_subclass(torch.Tensor)" in advice("type", "x", "MetaTensor", "f32[2,1]")
+    assert "as_subclass" not in advice("type", "x", "None", "f32[2,1]")
+    assert "as_subclass" not in advice("type", "x", "Batch", "f32[2,1]")

@@ -87,6 +87,8 @@ DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
+# coldstep: "f32[2,1,8,8]"
+_TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
 _PARAMETER = "force_parameter_static_shapes"
 _BITS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "c": "complex"}
@@ -432,6 +434,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         return "container filled later"
     if row.cause == "type" and _PENDING in (row.before, row.after):
         return "type of a collective"
+    if row.cause == "type" and _is_a_tensors_class(row):
+        return "type of a tensor"
     if row.cause == "config" and row.argument == "num_threads":
         return "threads"
     if row.cause == "requires_grad" and seen.grad_off:
@@ -452,6 +456,13 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     if seen.is_open:
         return "open number" if _is_whole(row.after) or _needing(row) else "open float"
     return "needed number" if constant and _needing(row) else None
+
+
+def _is_a_tensors_class(row: Recompile) -> bool:
+    """Whether a tensor is of a class of its own in one call, and a plain one in the other."""
+    sides = [row.before or "", row.after or ""]
+    plain = [bool(_TENSOR.match(each)) for each in sides]
+    return sorted(plain) == [False, True] and sides[plain.index(False)].endswith("Tensor")
 
 
 def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
