@@ -31,6 +31,7 @@ _KINDS = {
     "callback": ("fast_path_miss", "cache_miss"),
     "silent_eager": ("silent_eager", "cache_limit", "skipped_forever", "uncompiled"),
     "failed_compile": ("failed_compile",),
+    "other: operand that XLA needs at compile time": ("failed_compile",),
     "eager_compiles": ("eager_compiles",),
     "cache_miss": ("cache_miss",),
     "unrolled": ("unrolled",),
@@ -140,7 +141,9 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
     if mechanism.startswith("other: graph break"):
-        return finding.kind == "graph_break" and argument in _plain(f"{finding.text} {finding.evidence}")
+        at = finding.location
+        line = trace.code.get((at.file, at.line), "") if at is not None else ""  # the report quotes it below the answer
+        return finding.kind == "graph_break" and argument in _plain(f"{finding.text} {finding.evidence} {line}")
     if mechanism.startswith("graph_break:") and mechanism not in _KINDS:
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
     if mechanism == "host_read":
