@@ -37,7 +37,7 @@ def test_what_begins_as_a_number_has_its_first_turn_before_the_loop() -> None:
     assert "    y, x = fori_loop(1, n, turn, turn(0, (y, x)))\n    return x\n" in made
     made = loop("        x = x + jnp.sin(i)\n", before="    x = 0\n", over="i in range(k, n)")
     assert made is not None
-    assert "    x = fori_loop(k + 1, n, turn, turn(k, x))\n" in made
+    assert "    x = fori_loop((k) + 1, n, turn, turn(k, x))\n" in made
     for begun in ("[]", "'a'", "None", "True", "()"):
         assert loop("        x = x + jnp.sin(i)\n", before=f"    x = {begun}\n") is None
 

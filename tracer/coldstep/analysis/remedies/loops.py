@@ -158,7 +158,7 @@ def _written(
     given = whole if one else f"({whole})"
     if begun:
         given = f"{_TURN}({ends[0]}, {given})"
-        ends = ("1" if ends[0] == "0" else f"{ends[0]} + 1", ends[1])
+        ends = ("1" if ends[0] == "0" else f"({ends[0]}) + 1", ends[1])
     lines = [
         f"{outer}from jax.lax import {_LOOP}",
         "",
