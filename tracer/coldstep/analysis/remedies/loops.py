@@ -254,7 +254,7 @@ def _before(function: ast.FunctionDef, loop: ast.For) -> set[str]:
 
 def _begun_as_numbers(function: ast.FunctionDef, loop: ast.For, carried: Sequence[str]) -> set[str] | None:
     """Those of them that begin as a plain number; None where one begins as a list, a text or the like."""
-    within, found = {*ast.walk(loop)}, set[str]()
+    within, numbers = {*ast.walk(loop)}, set[str]()
     for each in ast.walk(function):
         if isinstance(each, ast.Assign) and each not in within and {*carried} & assigned(each.targets):
             values = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
@@ -266,8 +266,8 @@ def _begun_as_numbers(function: ast.FunctionDef, loop: ast.For, carried: Sequenc
                     continue
                 if not _is_number(value):
                     return None
-                found |= {*carried} & assigned([target])
-    return found
+                numbers |= {*carried} & assigned([target])
+    return numbers
 
 
 def _is_number(value: ast.expr) -> bool:
