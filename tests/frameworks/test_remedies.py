@@ -86,6 +86,7 @@ CURED = {
     "torch_module": ("shape", "edit", "nothing"),
     "torch_parameter": ("requires_grad", "edit", "nothing"),
     "torch_parameter_sizes": ("shape", "edit", "nothing"),
+    "torch_print": ("side_effect", "edit", "nothing"),
     "torch_random": ("unsupported_call", "edit", "nothing"),
     "torch_momentum": ("optimizer_state", "edit", "rounding"),
     "torch_rate": ("python_scalar", "edit", "rounding"),
@@ -94,6 +95,7 @@ CURED = {
     "torch_threads": ("config", "edit", "rounding"),
     "torch_warm_sizes": ("limit of 8 variants", "environment", "nothing"),
     "torch_wide": ("dtype", "edit", "rounding"),
+    "torch_warning": ("unsupported_call", "edit", "nothing"),
     "torch_warm_up": ("grad_mode", "edit", "nothing"),
 }
 """By program: the cause, how the first remedy that a machine can follow is applied, and what else it changes."""
@@ -125,11 +127,14 @@ def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_
 
 
 GONE = {
+    "jax_accumulation": ("unrolled", "rounding"),
     "jax_loop": ("unrolled", "rounding"),
     "jax_list": ("unrolled", "rounding"),
     "jax_mask": ("failed_compile", "rounding"),
     "jax_masked_mean": ("failed_compile", "rounding"),
+    "jax_window": ("failed_compile", "nothing"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
+    "tensorflow_optimizer": ("failed_compile", "nothing"),
     "torch_class": ("graph_break", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
 }

@@ -1,18 +1,18 @@
-"""`make threads`: each thread judged, in a table; with words, those whose names hold one of them; with `second`, those
-of the second set."""
+"""`make threads`: each thread judged, in a table; with words, those whose names hold one of them; after `second` or
+`third`, those of that set."""
 
 from __future__ import annotations
 
 import sys
 from statistics import median
 
-from threads.judge import PROGRAMS, SECOND, header, judge
+from threads.judge import PROGRAMS, SETS, header, judge
 
 
 def main() -> None:
     """Print a line for each program, then what they come to."""
     words = sys.argv[1:]
-    programs, words = (SECOND, words[1:]) if words[:1] == ["second"] else (PROGRAMS, words)
+    programs, words = (SETS[words[0]], words[1:]) if words and words[0] in SETS else (PROGRAMS, words)
     chosen = [path for path in programs if not words or any(word in path.stem for word in words)]
     here = [path for path in chosen if _runs_here(header(path)["stack"])]
     columns = ("thread", "mechanism", "cause", "advice", "losses", "line", "first answer")

@@ -20,6 +20,9 @@ from coldstep_viewers.report.terminal import render
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.py"))
 SECOND = sorted(Path(__file__).with_name("second").glob("*.py"))
 """Taken by somebody who had not read coldstep, after it was mended for the others; nothing is mended for these."""
+THIRD = sorted(Path(__file__).with_name("third").glob("*.py"))
+"""Taken before coldstep's analysis was read, after it was mended for the second set."""
+SETS = {"second": SECOND, "third": THIRD}
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")
@@ -28,6 +31,7 @@ _KINDS = {
     "callback": ("fast_path_miss", "cache_miss"),
     "silent_eager": ("silent_eager", "cache_limit", "skipped_forever", "uncompiled"),
     "failed_compile": ("failed_compile",),
+    "other: operand that XLA needs at compile time": ("failed_compile",),
     "eager_compiles": ("eager_compiles",),
     "cache_miss": ("cache_miss",),
     "unrolled": ("unrolled",),
@@ -137,7 +141,9 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
     if mechanism.startswith("other: graph break"):
-        return finding.kind == "graph_break" and argument in _plain(f"{finding.text} {finding.evidence}")
+        at = finding.location
+        line = trace.code.get((at.file, at.line), "") if at is not None else ""  # the report quotes it below the answer
+        return finding.kind == "graph_break" and argument in _plain(f"{finding.text} {finding.evidence} {line}")
     if mechanism.startswith("graph_break:") and mechanism not in _KINDS:
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
     if mechanism == "host_read":

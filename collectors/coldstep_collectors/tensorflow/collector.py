@@ -24,7 +24,6 @@ from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import SessionSink, own_time
-from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames, location
 from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
@@ -40,6 +39,7 @@ from coldstep_collectors.tensorflow.compiles import Compile
 from coldstep_collectors.tensorflow.describe import Describer
 from coldstep_collectors.tensorflow.direct_calls import DirectCalls
 from coldstep_collectors.tensorflow.slow_calls import TRACK, XLA, SlowCalls
+from coldstep_collectors.tensorflow.user_code import failure
 from coldstep_collectors.values import Numbers, quoted
 
 TRACE, AUTOGRAPH, VARIABLES = "tensorflow.trace", "tensorflow.autograph", "tensorflow.variables"
@@ -224,7 +224,7 @@ class TensorFlow:
         if concrete is None:
             error = sys.exc_info()[1]
             failed = parent is None and error is not None and id(error) != opened.handling
-            about = {"error": first_line(error)} if failed and error is not None else {}
+            about = failure(error) if failed and error is not None else {}
             self._close(ns, opened, {"outcome": "failed" if failed else "traced_only", **about})
             return
         if compile.jitted:
@@ -362,7 +362,7 @@ class TensorFlow:
         compile = opened.compile
         error = sys.exc_info()[1]
         if error is not None and id(error) != opened.handling and compile.jitted:
-            self._close(ns, opened, {"outcome": "failed", "error": first_line(error)})
+            self._close(ns, opened, {"outcome": "failed", **failure(error)})
         else:
             self._close(ns, opened, {"outcome": "compiled"}, compile.program.args if compile.program else None)
         compile.called = True

@@ -215,6 +215,9 @@ def test_a_trace_that_fails_says_where_in_the_users_words_and_raises_the_same(fo
     assert row.outcome == "failed"
     (finding,) = [row for row in trace.findings if row.kind == "failed_compile"]
     assert "broken failed to compile" in finding.text
+    assert "in user code" not in finding.text  # but the error that those words head
+    assert finding.location is not None
+    assert finding.location.function == "helper"
     error = (folder / "error.txt").read_text()
     assert "in helper" in error
     assert "coldstep" not in error.replace(str(folder), "")

@@ -13,7 +13,7 @@ from coldstep.analysis.breaks import _BY_REASON
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
 from coldstep.analysis.recompiles.rows import call_of
 from coldstep.analysis.remedies import table
-from coldstep.analysis.remedies.edits import find_call, makes, on_no_device
+from coldstep.analysis.remedies.edits import find_call, makes, on_no_device, put_off
 from coldstep.analysis.remedies.table import Place
 from coldstep.analysis.rules import dynamo, jax, tensorflow, torch_xla
 from coldstep.model import Change, Location, Recompile
@@ -190,3 +190,24 @@ def test_a_name_is_assigned_above_a_call_only_where_it_is_one_of_that_functions(
     place = call_of(trace, compile_, "x", caller := Location("main.py", line, "train"), [caller])
     assert place.call is not None
     assert (place.location is not None, place.call.may_assign("x")) == (begins, assigns)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('print("loss", loss)', "standard.print"),
+        ('warnings.warn("old", stacklevel=2)', "standard_warnings.warn"),
+        ("print(x.shape)", ""),
+        ("print(*x)", ""),
+        ('shown = print("loss")', ""),
+        ('log.print("loss")', ""),
+    ],
+)
+def test_only_what_pytorch_can_put_off_is_put_off(line: str, name: str) -> None:
+    assert put_off(line) == name
+
+
+def test_a_tensor_of_a_class_of_its_own_is_no_number_or_none() -> None:
+    assert "x.as_subclass(torch.Tensor)" in advice("type", "x", "MetaTensor", "f32[2,1]")
+    assert "as_subclass" not in advice("type", "x", "None", "f32[2,1]")
+    assert "as_subclass" not in advice("type", "x", "Batch", "f32[2,1]")

@@ -262,6 +262,16 @@ def test_a_graph_break_is_named_by_what_broke_it(reason: str, text: str) -> None
         (_UNKNOWN_C.format("<unknown module>.Random.random."), "torch.rand"),
         (_UNKNOWN_C.format("zlib.crc32."), "custom operator"),
         (_UNKNOWN_C.replace("{}", "_warnings.warn."), "Print or warn"),
+        (
+            "Attempted to call function marked as skipped: Dynamo does not know how to trace the Python builtin "
+            "`_warnings.warn`.",
+            "Print or warn",
+        ),
+        ("setattr() on Tensor.requires_grad: setattr() on Tensor.requires_grad not supported.", "before the compiled"),
+        (
+            "Unsupported method call: Dynamo does not know how to trace method `get` of class `ContextVar`",
+            "pass its value in",
+        ),
         ("Failed to trace builtin operator `print`: Dynamo does not know how to trace it.", "Print or warn"),
         ("Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`.", "Call zero_grad()"),
     ],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from rewritten import replaced
+from rewritten import block_of, replaced
 
 from coldstep.analysis.remedies.blocks import block_around
-from coldstep.analysis.remedies.hoisted import class_above
+from coldstep.analysis.remedies.hoisted import class_above, object_above
 from coldstep.model import Location
 
 CLASS = "    class Double(Function):\n        def forward(ctx, x):\n            return 2 * x\n\n"
@@ -63,3 +63,18 @@ def test_in_front_of_a_method_it_is_an_attribute_of_the_class() -> None:
 )
 def test_it_stays_where_it_would_be_another_or_the_function_would_be_empty(text: str) -> None:
     assert moved(text) is None
+
+
+def made_above(line: str) -> str | None:
+    text = f"@tf.function\ndef step(x):\n    rate = 0.1\n    {line}\n    return run(optimizer, x)\n"
+    block = block_of(text, 4)
+    return replaced(text, object_above(block, 4)) if block is not None else None
+
+
+def test_an_object_is_made_in_front_of_the_function() -> None:
+    assert made_above("optimizer = Adam(RATE)") == (
+        "step_optimizer = Adam(RATE)\n\n\n@tf.function\ndef step(x):\n    rate = 0.1\n"
+        "    optimizer = step_optimizer\n    return run(optimizer, x)\n"
+    )
+    for line in ("optimizer = Adam(rate)", "optimizer = Adam(x)", "optimizer, y = Adam(RATE)", "optimizer = RATE"):
+        assert made_above(line) is None

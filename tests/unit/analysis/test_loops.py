@@ -30,6 +30,24 @@ def test_a_loop_carries_what_a_turn_hands_on_and_no_more() -> None:
     assert "x = fori_loop(2, n, turn, x)" in made
 
 
+def test_what_begins_as_a_number_has_its_first_turn_before_the_loop() -> None:
+    body = "        loss, grad = jax.value_and_grad(g)(x, key[i])\n        y = y + loss\n"
+    made = loop(f"{body}        x = jax.tree.map(lambda a, b: a - b, x, grad)\n", before="    y = 0.0\n")
+    assert made is not None
+    assert "    y, x = fori_loop(1, n, turn, turn(0, (y, x)))\n    return x\n" in made
+    made = loop("        x = x + jnp.sin(i)\n", before="    x = 0\n", over="i in range(k, n)")
+    assert made is not None
+    assert "    x = fori_loop((k) + 1, n, turn, turn(k, x))\n" in made
+    for begun in ("[]", "'a'", "None", "True", "()"):
+        assert loop("        x = x + jnp.sin(i)\n", before=f"    x = {begun}\n") is None
+
+
+def test_a_parameter_of_a_lambda_is_no_name_of_the_function() -> None:
+    made = loop("        x = g(lambda a: a + 1, x)\n", after="    return g(lambda a: a / 2, x)\n")
+    assert made is not None
+    assert "x = fori_loop(0, n, turn, x)" in made
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -89,6 +89,8 @@ DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
+# coldstep: "f32[2,1,8,8]"
+_TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
 _PARAMETER = "force_parameter_static_shapes"
 _BITS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "c": "complex"}
@@ -451,6 +453,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         return "type of self"
     if row.cause == "type" and _PENDING in (row.before, row.after):
         return "type of a collective"
+    if row.cause == "type" and _is_a_tensors_class(row):
+        return "type of a tensor"
     if row.cause == "config" and row.argument == "num_threads":
         return "threads"
     if row.cause == "requires_grad" and seen.grad_off:
@@ -476,6 +480,13 @@ def _of_optimizer(setting: str, seen: Seen) -> str:
     if _RATE.search(setting):
         return "rate of the optimizer" if seen.optimizer else "rate"
     return "betas" if seen.optimizer and _BETA.search(setting) else "setting"
+
+
+def _is_a_tensors_class(row: Recompile) -> bool:
+    """Whether a tensor is of a class of its own in one call, and a plain one in the other."""
+    sides = [row.before or "", row.after or ""]
+    plain = [bool(_TENSOR.match(each)) for each in sides]
+    return sorted(plain) == [False, True] and sides[plain.index(False)].endswith("Tensor")
 
 
 def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.analysis.remedies.blocks import Written, block_around, read
-from coldstep.analysis.remedies.edits import assigned_call, parsed
+from coldstep.analysis.remedies.edits import assigned_call, parsed, put_off
 from coldstep.analysis.remedies.hoisted import class_above
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
@@ -45,7 +45,7 @@ class _Advice:
 
 _PRINT = "torch._dynamo.config.reorderable_logging_functions.add(print)"
 _IGNORE = "add each method that is called to torch._dynamo.config.ignore_logging_functions"
-_NO_NAMES = {"logs": "", "uniform": "", "moved": ""}
+_NO_NAMES = {"logs": "", "put_off": "", "uniform": "", "moved": ""}
 _METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
 _PUT_OFF = "It puts off what prints tensors, constants and f-strings of these, and not a size."
 _CUSTOM = "register it as a custom operator (torch.library.custom_op)"
@@ -114,11 +114,14 @@ _BY_REASON = (
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print`"
-        expression(r"`print`|the builtin `_?warnings\.warn|reorder"),
+        # PyTorch 2.13: "Dynamo does not know how to trace the Python builtin `_warnings.warn`."
+        expression(r"`print`|builtin `_?warnings\.warn|reorder"),
         f"Print or warn after the compiled function has returned, or let PyTorch put it off: {_PRINT}, likewise "
         f"warnings.warn. {_PUT_OFF}",
         f"{{library}} prints or warns there: mend what it warns of, or let PyTorch put it off, {_PRINT}, likewise "
         f"warnings.warn. {_PUT_OFF}",
+        above="import builtins as standard, warnings as standard_warnings\n"
+        + CONFIG.format("reorderable_logging_functions.add({put_off})"),
     ),
     _Advice(
         # PyTorch 2.13: "random.Random() with improper arguments"
@@ -141,6 +144,21 @@ _BY_REASON = (
         expression(r"requires_grad_\(\)"),
         "Call requires_grad_() where the tensor is made, before it is handed to the compiled function.",
         "{library} calls requires_grad_() there: call {library} outside the compiled function.",
+    ),
+    _Advice(
+        # PyTorch 2.13: "setattr() on Tensor.requires_grad"
+        expression(r"setattr\(\) on Tensor\.requires_grad"),
+        "Set requires_grad before the compiled function is called. A helper that has to set it in there is kept out of "
+        "the graph by @torch.compiler.disable: the graph still breaks where it is called, and nowhere in it.",
+        "{library} sets requires_grad there: call {library} outside the compiled function.",
+    ),
+    _Advice(
+        # PyTorch 2.13: "Dynamo does not know how to trace method `get` of class `ContextVar`"
+        expression(r"of class `ContextVar`|contextvars"),
+        "Read the context variable before the compiled function is called, and pass its value in; or keep the value in "
+        "a plain global or a threading.local, which PyTorch traces.",
+        "{library} reads a context variable there: call {library} outside the compiled function, or look whether a "
+        "newer version of PyTorch traces it.",
     ),
     _Advice(
         # PyTorch 2.13: "Tensor.numpy() with trace_numpy=False"
@@ -221,6 +239,7 @@ def advise(trace: Trace) -> None:
         own, written = Place(row.location, line=line), _class_above(trace, row)
         names = {
             "logs": _method(line),
+            "put_off": put_off(line),
             "uniform": assigned_call(line, "random.random", "random.uniform(0.0, 1.0)"),
             "moved": written.code if written is not None else "",
         }

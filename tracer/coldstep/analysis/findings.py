@@ -16,9 +16,10 @@ from coldstep.analysis.ready.readiness import after_ready
 from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
-from coldstep.analysis.rules.jax import without_picking
+from coldstep.analysis.rules.jax import rewritten
 from coldstep.analysis.rules.keras import eagerly
 from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
+from coldstep.analysis.rules.tensorflow import made_before
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
@@ -155,7 +156,8 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     error = [text] if (text := trace.details[row.id].error) else []
     advice = INSTEAD[row.stack](error[0]) if error and row.stack in INSTEAD else ""
     at = _line_of_failure(trace, row)
-    mended = eagerly(trace, row, advice) or without_picking(trace, row, at, advice) if advice else []
+    mends = (eagerly(trace, row, advice), rewritten(trace, row, at, advice), made_before(trace, row, at, advice))
+    mended = next(filter(None, mends), []) if advice else []
     failed = of_compile(
         trace,
         row,
@@ -183,7 +185,7 @@ def _line_of_failure(trace: Trace, row: Compile) -> Location | None:
     line = known.error.partition("\n")[0]
     if line and ended is not None and ended.location is not None and ended.error.startswith(line):
         return ended.location
-    return known.cause_at if row.stack == "jax" else None
+    return known.cause_at if row.stack in INSTEAD else None
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:

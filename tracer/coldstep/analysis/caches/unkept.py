@@ -24,6 +24,11 @@ _BY_WORDS = {
         "is not kept. Or allow PyTorch to keep it, before the first compile: all that it depends on is in the graph.",
         above=_MAY_BE_KEPT.format(name="_enter_autocast") + "\n" + _MAY_BE_KEPT.format(name="_exit_autocast"),
     ),
+    "HigherOrderOperator: with_effects": Row(
+        "PyTorch keeps no graph with an operation in it that has an effect. If it is of torch.linalg (cholesky, inv, "
+        "solve and lu_factor check for errors so), call the one that returns what the check found, and has it kept: "
+        "torch.linalg.cholesky_ex(x, check_errors=True).L, inv_ex(…).inverse, solve_ex(…).result, lu_factor_ex(…)[:2]."
+    ),
     "autograd_function_apply": Row(
         "PyTorch keeps no graph with a torch.autograd.Function in it, unless a setting allows it: "
         "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True before the first compile.",

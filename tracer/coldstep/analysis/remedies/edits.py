@@ -260,6 +260,18 @@ def with_callee(line: str, attribute: str) -> str:
     return _replaced(line, call.func, f"{ast.unparse(call.func)}.{attribute}") if call is not None else ""
 
 
+def put_off(line: str) -> str:
+    """`standard_warnings.warn` or `standard.print` of a line that is a call of it which PyTorch can put off; "" of any
+    other: what the call makes, a size or the like, it cannot."""
+    tree = parsed(line.strip())
+    match tree.body if tree is not None else []:
+        case [ast.Expr(value=ast.Call(func=made, args=args) as call)]:
+            texts = [*args, *(each.value for each in call.keywords)]
+            name = {"print": "standard.print", "warnings.warn": "standard_warnings.warn"}.get(ast.unparse(made), "")
+            return name if all(isinstance(each, ast.Constant | ast.Name) for each in texts) else ""
+    return ""
+
+
 def assigned_call(line: str, name: str, text: str) -> str:
     """`target = random.uniform(0.0, 1.0)` of a line `target = random.random()`; "" of one that is more than that."""
     tree = parsed(line.strip())

@@ -1,4 +1,5 @@
-"""Moves a class that a function defines anew in each call in front of the function: where it reads nothing of it."""
+"""Moves what a function makes anew in each call in front of the function, a class or an object: where it reads nothing
+of the function's."""
 
 from __future__ import annotations
 
@@ -35,6 +36,24 @@ def class_above(block: Block, line: int) -> Written | None:
     below = _renamed(block, uses, f"self.{name}" if is_method else name, last, last := _last_of(uses, last))
     left = [*lines[:begin], *dropwhile(lambda line: not line.strip(), below)]
     return block.written(first, last, [*moved, "", *left], function.name)
+
+
+def object_above(block: Block, line: int) -> Written | None:
+    """The function of the block with the object that a statement of that line makes, `optimizer = Adam(0.1)`, made in
+    front of it; None of a method, and where what makes it reads what the function binds."""
+    function = block.tree
+    made = next((each for each in getattr(function, "body", []) if each.lineno == line == each.end_lineno), None)
+    if not isinstance(function, ast.FunctionDef) or block.indent or not isinstance(made, ast.Assign):
+        return None
+    match made:
+        case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call() as call):
+            if read(call) & assigned([function.args, *function.body]):
+                return None
+            name = f"{function.name}_{target}"
+            lines = block.replaced(call, name, block.first, line)
+            moved = [f"{name} = {block.text(call)}", "", ""]
+            return block.written(block.first, line, [*moved, *lines], function.name) if lines else None
+    return None
 
 
 def _last_of(uses: list[ast.Name], least: int) -> int:

@@ -1,11 +1,15 @@
 """A Python loop of a JAX function, written as `jax.lax.fori_loop`, where its turns do nothing but assign names; and a
-list of what its turns give, which is stacked, as `jax.vmap`."""
+list of what its turns give, which is stacked, as `jax.vmap`.
+
+What begins as a plain number and becomes an array in the first turn (`loss = 0.0`) has that turn stand before the loop:
+of a loop's values no shape and no dtype may change.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import cast
 
 from coldstep._util.expressions import expression
@@ -58,7 +62,10 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     if ends is None or not isinstance(loop.target, ast.Name) or not all(map(_assigns, body)):
         return None
     carried = _carried(function, loop)
-    if not carried or not set(carried) <= _before(function, loop) or not _can_carry(function, loop, carried):
+    if not carried or not set(carried) <= _before(function, loop):
+        return None
+    numbers = _begun_as_numbers(function, loop, carried)
+    if numbers is None or not numbers <= _made_arrays(loop):
         return None
     if assigned(body) & _seen_from_within(function, loop):
         return None
@@ -69,7 +76,7 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
         return None
     if not all(_is_computed(each) and _is_traceable(each, index, arrays) for each in body):
         return None
-    return _written(block, loop, index, ends, carried)
+    return _written(block, loop, index, ends, carried, begun=bool(numbers))
 
 
 def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
@@ -138,13 +145,20 @@ def _stacks(function: ast.FunctionDef, statement: ast.stmt, made: ast.ListComp) 
     return calls[0] if is_stack and _called(calls[0]) in _STACKS else None
 
 
-def _written(block: Block, loop: ast.For, index: str, ends: tuple[str, str], carried: Sequence[str]) -> Written | None:
+def _written(
+    block: Block, loop: ast.For, index: str, ends: tuple[str, str], carried: Sequence[str], *, begun: bool
+) -> Written | None:
+    """`begun`: with the first turn before the loop."""
     first, last = loop.lineno, loop.end_lineno or loop.lineno
     outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
     if loop.body[0].lineno == first or block.lines[first - block.first][: loop.col_offset].strip():
         return None
     kept = [block.lines[number - block.first] for number in range(loop.body[0].lineno, last + 1)]
     whole, one = ", ".join(carried), len(carried) == 1
+    given = whole if one else f"({whole})"
+    if begun:
+        given = f"{_TURN}({ends[0]}, {given})"
+        ends = ("1" if ends[0] == "0" else f"({ends[0]}) + 1", ends[1])
     lines = [
         f"{outer}from jax.lax import {_LOOP}",
         "",
@@ -153,7 +167,7 @@ def _written(block: Block, loop: ast.For, index: str, ends: tuple[str, str], car
         *kept,
         f"{inner}return {whole}",
         "",
-        f"{outer}{whole} = {_LOOP}({', '.join(ends)}, {_TURN}, {whole if one else f'({whole})'})",
+        f"{outer}{whole} = {_LOOP}({', '.join(ends)}, {_TURN}, {given})",
     ]
     return block.written(first, last, lines, "")
 
@@ -196,8 +210,13 @@ def _carried(function: ast.FunctionDef, loop: ast.For) -> list[str]:
         needed |= (read(statement) | ({root(statement.target)} if isinstance(statement, ast.AugAssign) else set())) - {
             *made
         }
-        made |= dict.fromkeys(name for node in ast.walk(statement) for name in bindings(node))
+        made |= dict.fromkeys(name for node in _not_of_lambdas(statement) for name in bindings(node))
     return [name for name in made if name in needed or name in _read_outside(function, loop)]
+
+
+def _not_of_lambdas(statement: ast.stmt) -> Iterator[ast.AST]:
+    """All nodes but the parameters of lambdas, which are no names of the function's."""
+    return (each for each in ast.walk(statement) if not isinstance(each, ast.arg))
 
 
 def _read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
@@ -213,7 +232,7 @@ def _seen_from_within(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     within, names = {*ast.walk(loop)}, set[str]()
     for each in ast.walk(function):
         if each is not function and each not in within and isinstance(each, ast.FunctionDef | ast.Lambda):
-            names |= read(each)
+            names |= read(each) - {part.arg for part in ast.walk(each.args) if isinstance(part, ast.arg)}
         elif isinstance(each, ast.Global | ast.Nonlocal):
             names |= {*each.names}
     return names
@@ -233,15 +252,37 @@ def _before(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     return names
 
 
-def _can_carry(function: ast.FunctionDef, loop: ast.For, carried: Sequence[str]) -> bool:
-    """Whether none of them begins as a plain number, which a turn may make an array."""
-    within = {*ast.walk(loop)}
+def _begun_as_numbers(function: ast.FunctionDef, loop: ast.For, carried: Sequence[str]) -> set[str] | None:
+    """Those of them that begin as a plain number; None where one begins as a list, a text or the like."""
+    within, numbers = {*ast.walk(loop)}, set[str]()
     for each in ast.walk(function):
         if isinstance(each, ast.Assign) and each not in within and {*carried} & assigned(each.targets):
             values = each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
-            if not all(any(isinstance(part, ast.Call | ast.Name) for part in ast.walk(value)) for value in values):
-                return False
-    return True
+            targets = each.targets[0].elts if isinstance(each.targets[0], ast.Tuple) else each.targets
+            if len(targets) != len(values):
+                targets, values = [each.targets[0]], [each.value]
+            for target, value in zip(targets, values, strict=True):
+                if any(isinstance(part, ast.Call | ast.Name) for part in ast.walk(value)):
+                    continue
+                if not _is_number(value):
+                    return None
+                numbers |= {*carried} & assigned([target])
+    return numbers
+
+
+def _is_number(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _made_arrays(loop: ast.For) -> set[str]:
+    """The names that a turn gives what a call returned, or what is computed of that."""
+    made = set[str]()
+    for statement in loop.body:
+        if isinstance(statement, ast.Assign | ast.AugAssign):
+            calls = any(isinstance(each, ast.Call) for each in ast.walk(statement.value))
+            if calls or read(statement.value) & made:
+                made |= assigned(statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+    return made
 
 
 def _arrays(function: ast.FunctionDef, parameters: Collection[str]) -> set[str]:

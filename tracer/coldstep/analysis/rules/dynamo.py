@@ -729,6 +729,11 @@ REMEDIES = {
         "first call (torch._dynamo.maybe_mark_dynamic), or pad it to one size. Else give it one layout where it is "
         "made: .clone(memory_format=torch.contiguous_format)."
     ),
+    "type of a tensor": Row(
+        "{argument} is a tensor of another class in one call than in the other, and PyTorch compiles for each class: "
+        "give it as one class. Where its class holds no data of its own, as a plain tensor: "
+        "{argument}.as_subclass(torch.Tensor), at every call."
+    ),
     "layout": Row(
         "Give {argument} the same strides at every call, where it is made: "
         ".clone(memory_format=torch.contiguous_format).",

@@ -14,6 +14,7 @@ from coldstep.analysis.remedies.edits import is_call
 from coldstep.analysis.remedies.masks import with_where
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.analysis.remedies.windows import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Remedy, Trace
 from coldstep.signature import Change, Signature, differences
 
@@ -221,6 +222,9 @@ _BY_ERROR = {
     "from the function instead.",
     "Slice entries must be static integers": "A slice's length has to be known while JAX traces: "
     "jax.lax.dynamic_slice takes a start that is an array, and a fixed length.",
+    "TraceContextError": "A module of Flax's NNX keeps its state (parameters, counters, keys) where it was made, "
+    "and a function that reads the module from outside of its arguments may not change it: make the module an argument "
+    "of a function under nnx.jit, nnx.jit(lambda module, x: module(x)), which passes its state in and out.",
     "Shapes must be 1D sequences of concrete values": "A shape has to be known while JAX traces: make that argument "
     "static (static_argnames), or give the array a fixed size and a mask.",
 }
@@ -232,23 +236,31 @@ def instead(error: str) -> str:
     return next((words for name, words in _BY_ERROR.items() if name in error), "")
 
 
-_MASK = "NonConcreteBooleanIndexError"
-_WITHOUT_PICKING = Row(
-    "{instead}",
-    instead="{statement}",
-    changes="rounding",
-)
+_MASK, _WINDOW = "NonConcreteBooleanIndexError", "Slice entries must be static integers"
+_REWRITTEN = {
+    _MASK: (with_where, Row("{instead}", instead="{statement}", changes="rounding")),
+    _WINDOW: (
+        with_dynamic_slice,
+        Row(
+            "{instead} A start so late that the slice would leave the array is moved back, and the slice is whole.",
+            instead="{statement}",
+        ),
+    ),
+}
+"""By JAX's words: what writes the statement that it cannot trace anew, and the row of that."""
 
 
-def without_picking(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:
-    """What to do about a boolean mask that JAX cannot trace, where the trace shows how its entries are used."""
-    block = block_around(trace.blocks, at) if at is not None and _MASK in trace.details[row.id].error else None
-    written = with_where(block, at.line) if block is not None and at is not None else None
-    if written is None:
-        return []
-    case = Case(f"jax.mask:{row.function}", {"instead": instead, "statement": written.code},
-                Place(written.location, lines=written.lines))  # fmt: skip
-    return remedies(_WITHOUT_PICKING, case)
+def rewritten(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:
+    """What to do about a statement that JAX cannot trace, where the trace shows enough of the code around it."""
+    block = block_around(trace.blocks, at) if at is not None else None
+    for words, (rewrite, made) in _REWRITTEN.items():
+        if block is not None and at is not None and words in trace.details[row.id].error:
+            if (written := rewrite(block, at.line)) is None:
+                return []
+            place = Place(written.location, lines=written.lines)
+            names = {"instead": instead, "statement": written.code}
+            return remedies(made, Case(f"jax.{rewrite.__module__.rpartition('.')[2]}:{row.function}", names, place))
+    return []
 
 
 # --- callbacks ---------------------------------------------------------------------------------------------------

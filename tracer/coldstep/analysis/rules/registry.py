@@ -8,13 +8,13 @@ a trainer of the framework's made the function.
 from collections.abc import Callable, Iterator, Mapping
 
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.rules import dynamo, jax
-from coldstep.analysis.rules.jax import captured_constants, instead
+from coldstep.analysis.rules import dynamo, jax, tensorflow
+from coldstep.analysis.rules.jax import captured_constants
 from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
 from coldstep.model import Finding, Trace
 
 FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (captured_constants, second_traces)
-INSTEAD: Mapping[str, Callable[[str], str]] = {"jax": instead}
+INSTEAD: Mapping[str, Callable[[str], str]] = {"jax": jax.instead, "tensorflow": tensorflow.instead}
 UNROLLED: Mapping[str, Row] = {"jax": jax.REMEDIES["unrolled"], "dynamo": dynamo.REMEDIES["unrolled"]}
 
 __all__ = ["FINDINGS", "INSTEAD", "UNROLLED", "is_trainers_loop"]

@@ -1,5 +1,5 @@
 """What only TensorFlow's words mean: functions traced twice in their first call, since the first trace made variables;
-Keras' loops; values that are one key."""
+errors of a trace; Keras' loops; values that are one key."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import duration
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.hoisted import object_above
 from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.rules.keras import LOOPS
-from coldstep.model import Compile, Finding, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, Trace
 
 PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.shape.rank - {n}))")
 """What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
@@ -61,6 +64,36 @@ def _outermost(trace: Trace, row: Compile) -> Compile:
     while row.parent in by_id:
         row = by_id[str(row.parent)]
     return row
+
+
+_SINGLETON = "tf.function only supports singleton tf.Variables"
+_BY_ERROR = {
+    _SINGLETON: "The function makes an object with variables (an optimizer, a layer, a metric, a tf.Variable) whenever "
+    "it is traced, and TensorFlow allows that in the first call alone, and once: make the object before the function.",
+    "must be a compile-time constant": "XLA has to know this operand, a shape or a length, when it compiles, and the "
+    "program computes it: give it as a Python number, or as a dimension of a tensor's shape; or do without "
+    "jit_compile=True here.",
+    "using a `tf.Tensor` as a Python `bool` is not allowed": "The branch needs a value, and TensorFlow traces without "
+    "one: tf.cond or tf.where keeps the choice in the graph, and so does an if in code that AutoGraph converts.",
+}
+"""By what the error has: what to write instead."""
+_BEFORE = Row("{instead}", instead="{statement}")
+
+
+def instead(error: str) -> str:
+    """What to write where TensorFlow could not trace a function; "" where that is not known."""
+    return next((words for part, words in _BY_ERROR.items() if part in error), "")
+
+
+def made_before(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:
+    """What to do about an object that makes variables in each call, where the line is seen that makes it."""
+    block = block_around(trace.blocks, at) if at is not None and _SINGLETON in trace.details[row.id].error else None
+    written = object_above(block, at.line) if block is not None and at is not None else None
+    if written is None:
+        return []
+    case = Case(f"tensorflow.singleton:{row.function}", {"instead": instead, "statement": written.code},
+                Place(written.location, lines=written.lines))  # fmt: skip
+    return remedies(_BEFORE, case)
 
 
 def is_trainers_loop(compile_: Compile) -> bool:
