@@ -30,7 +30,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 TRACE = ROOT / "tests/traces/torch_train.pftrace"
 """A real one, small: the page and the file that readers click on."""
-_COPIED = ("*.md", "*.png", "*.json")
+_COPIED = ("*.md", "*.png", "*.json", "*.csv")
 # [the tests](../tests/scenarios), ![a picture](timeline.png), [a section](#who-is-not)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 _KINDS = ("", "how-to", "explanation", "reference", "evidence")

@@ -122,10 +122,7 @@ class Session:
         return set(self.steps.ordinals)
 
     def report(self) -> str:
-        """The text of `coldstep report` for this trace, once its block has ended.
-
-        Where the trace is that of `coldstep run`, which ends with the script: a line with that notice.
-        """
+        """The text of `coldstep report`, once the block has ended; of `coldstep run`'s trace, when that will be."""
         if self._buffers.is_on:
             if self.options.joinable:
                 return f"The trace goes on until the script ends; then: coldstep report {self.path}"
@@ -135,10 +132,7 @@ class Session:
         return str(self._viewers["terminal"].load()(load(self._file)))
 
     def metrics(self) -> dict[str, float]:
-        """What compiled so far, in numbers: `compiles`, `compile_s`, `recompiles`, `recompile_s`, `cache_hits`.
-
-        It may be called at any time, from any thread, and after the block.
-        """
+        """How many compiled so far, recompiled, came from a cache, and the seconds; at any time, on any thread."""
         if self._buffers.is_on:
             self._drain.flush()
         return counters(self._drain.recorder.compiles.ended())
@@ -285,16 +279,14 @@ class Session:
         return not self._buffers.held
 
     def _open(self) -> Recorder:
-        # most processes of a job have nothing to record
-        from coldstep._util.command_secrets import hidden
+        from coldstep._util.command_secrets import hidden  # most processes of a job have nothing to record
         from coldstep.recording.recorder import Recorder
 
         self._row.command = hidden(self.options.command)
         is_part = self.options.part or self._buffers.is_fork
         fd = self._open_part() if is_part else self._open_own()
         try:
-            about = self._row.at_begin()
-            recorder = Recorder(fd, self._home, self._row.rank, self._started, about, self._parents)
+            recorder = Recorder(fd, self._home, self._row.rank, self._started, self._row.at_begin(), self._parents)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 recorder.end_open()
                 self.last_word.goes_on(self._file)
@@ -429,8 +421,7 @@ class Session:
     def _judge(self) -> None:
         """What only hindsight knows: read the file back, append its findings to it, and put it in a line."""
         steps = self.steps.ended or max((row.written for row in self._buffers.candidates), default=0)
-        if steps > _MAX_JUDGED_STEPS:
-            # the program must not wait, nor need the memory
+        if steps > _MAX_JUDGED_STEPS:  # the program must not wait, nor need the memory
             what = "steps" if self.steps.ended else "calls that may be steps"
             self.headline = f"{steps} {what}; coldstep report shows the rest"
             return

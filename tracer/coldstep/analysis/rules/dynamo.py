@@ -807,9 +807,9 @@ REMEDIES = {
         changes="rounding",
     ),
     "gradient made later": Row(
-        "{argument} is None until a first backward makes it. Give gradients the same state in every step, "
-        "zero_grad(set_to_none=False) and one backward before the first compiled call; or let that call run "
-        "uncompiled.",
+        "{argument} is None until a first backward makes it. Give gradients the same state in every step: one backward "
+        "before the first compiled step, and zero_grad(set_to_none=False) after it and in every step; or let the first "
+        "call run uncompiled.",
         above=_FIRST_UNCOMPILED.format(lazy="{lazy} is not None"),
         each=True,
         changes="rounding",
