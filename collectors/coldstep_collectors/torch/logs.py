@@ -179,7 +179,8 @@ class TorchLogs:
             self._recompile(frame, words.text)
         elif words.kind == _GRAPH_BREAKS:
             self._seen.add(_GRAPH_BREAKS)
-            self._broke |= {match["error"] for match in (_GIVEN_UP.match(words.text),) if match is not None}
+            if (given_up := _GIVEN_UP.match(words.text)) is not None:
+                self._broke.add(given_up["error"])
             self._graph_break(frame, words.text, ns)
         elif words.kind is None and self._warns:
             self._graph_break(frame, words.text.replace(_WARNED, _READS), ns)

@@ -20,7 +20,7 @@ _GRAPH = re.compile(r"Compiling a graph for .{1,100}? (?:takes|took) \**(?P<s>[\
 # vLLM 0.10: "Directly load the compiled graph(s) for dynamic shape from the cache, took 2.810 s"
 # vLLM 0.9: "Directly load the compiled graph for shape None from the cache"
 # vLLM 0.7: "Directly lookup the graph for shape None from the cache"
-# vLLM 0.20: "Directly load AOT compilation from path /root/.cache/vllm/torch_compile_cache/torch_aot_compile/6a/model"
+# vLLM 0.20: "Directly load AOT compilation from path /home/me/.cache/vllm/torch_aot_compile/6a/model"
 _LOADED = re.compile(
     r"Directly (?:load AOT compilation from"
     r"|(?:load|lookup) the (?:compiled )?graph(?:\(s\))? for .{1,100}? from the cache)"

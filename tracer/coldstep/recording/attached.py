@@ -97,10 +97,8 @@ class Attached:
 
     def begin_in_fork(self) -> None:
         """There, once it is written: begin what of the collectors no fork copies."""
-        self.attaching, self._stopped = (
-            Attaching(),
-            {each.name for each in self.collectors},
-        )  # of the parent's no thread
+        self.attaching = Attaching()  # no thread of the parent's attaches here
+        self._stopped = {each.name for each in self.collectors}
         for collector in self.collectors:
             if (begin := getattr(collector, "begin_in_fork", None)) is not None and collector.name not in self._inert:
                 self._stopped.remove(collector.name)
