@@ -132,6 +132,7 @@ GONE = {
     "jax_list": ("unrolled", "rounding"),
     "jax_mask": ("failed_compile", "rounding"),
     "jax_masked_mean": ("failed_compile", "rounding"),
+    "jax_scan_by_itself": ("eager_compiles", "rounding"),
     "jax_window": ("failed_compile", "nothing"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
     "tensorflow_optimizer": ("failed_compile", "nothing"),

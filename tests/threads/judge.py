@@ -140,10 +140,11 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
         return not argument or any(_alike(argument, name) for name in named) or argument in texts
     if any(line.startswith(f"{mechanism},") for line in finding.evidence):  # of several modules
         return not argument or argument in _plain(finding.text)
+    if mechanism == "new_function" and "for inputs of the same types" in finding.text:  # an operation by itself
+        return argument in _plain(f"{finding.text} {_quoted(trace, finding)}")
     if mechanism.startswith("other: graph break"):
-        at = finding.location
-        line = trace.code.get((at.file, at.line), "") if at is not None else ""  # the report quotes it below the answer
-        return finding.kind == "graph_break" and argument in _plain(f"{finding.text} {finding.evidence} {line}")
+        texts = f"{finding.text} {finding.evidence} {_quoted(trace, finding)}"
+        return finding.kind == "graph_break" and argument in _plain(texts)
     if mechanism.startswith("graph_break:") and mechanism not in _KINDS:
         return finding.kind == "graph_break" and f"({mechanism.partition(':')[2]})" in finding.text
     if mechanism == "host_read":
@@ -151,6 +152,12 @@ def _names(trace: Trace, finding: Finding, about: dict[str, Any]) -> bool:
     if finding.kind == "stale_capture" and mechanism in _STALE:
         return argument in _plain(finding.text)
     return finding.kind in _KINDS.get(mechanism, ()) or finding.kind == mechanism
+
+
+def _quoted(trace: Trace, finding: Finding) -> str:
+    """The line that the report quotes below the answer."""
+    at = finding.location
+    return trace.code.get((at.file, at.line), "") if at is not None else ""
 
 
 def _plain(argument: str) -> str:
@@ -190,7 +197,10 @@ def _count(trace: Trace, about: dict[str, Any], *, stale: bool) -> int:
     others = [row for row in trace.findings if row.kind != "recompile" and _names(trace, row, about)]
     broken = [row for row in trace.graph_breaks if about["mechanism"].startswith("graph_break:")]
     counted = {row.id for row in trace.recompiles}  # of a finding on these, each is
-    return len(again) + len([row for row in others if not counted.intersection(row.refs)]) + len(broken)
+    # of an operation that compiled by itself, each time after the first one
+    seen = [max(1, len(row.refs) - 1) if row.kind == "eager_compiles" else 1
+            for row in others if not counted.intersection(row.refs)]  # fmt: skip
+    return len(again) + sum(seen) + len(broken)
 
 
 def followed(source: str, remedy: Remedy) -> str:

@@ -969,6 +969,8 @@ class Within:
     """Where it is defined."""
     caller: Location | None
     """The user's line that called it; None where it is not known."""
+    jittable: bool = False
+    """Whether it was given arrays alone, and read each time the same objects: it may be jitted as it is."""
 
 
 @slotted

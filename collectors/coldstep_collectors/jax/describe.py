@@ -32,6 +32,7 @@ from coldstep_collectors.jax._private.hooks import (
     partition,
 )
 from coldstep_collectors.jax._private.signatures import leaf as leaf_of
+from coldstep_collectors.jax.jittable import Jittable
 from coldstep_collectors.remade import known_by
 from coldstep_collectors.values import (
     TEXT_LIMIT,
@@ -80,6 +81,7 @@ class Describer:
         self._values = Numbers()
         self._instances = _Instances()
         self._returns: dict[str, _Returned] = {}
+        self._jittable = Jittable(jax, self._places)
 
     def callers(self, frame: FrameType) -> Iterator[FrameType]:
         """The user's frames, from `frame` outwards."""
@@ -148,12 +150,19 @@ class Describer:
             "module": next((each.__module__ for each in layers[::-1] if isinstance(each, FunctionType)), None),
             "caller": location_of(caller) if caller is not None else None,
             "through": through(called),
-            "within": within(caller, self._places) if origin == "eager" else None,
+            "within": self._within(caller) if origin == "eager" else None,
             "inputs": inputs,
             "context": context,
             **({"fed_back": fed_back} if fed_back else {}),
             **({"known_by": by} if origin == "user" and (by := known_by(layers)) is not None else {}),
         }
+
+    def _within(self, caller: FrameType | None) -> Args | None:
+        """The user's function around an eager operation."""
+        function = within(caller, self._places)
+        if function is None or caller is None or not self._jittable.is_so(caller):
+            return function
+        return function | {"jittable": True}
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
         """The inputs of a call, and the values in its context beside them, that come from a value at `path` of its

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from sample_trace import sample
+from scenarios import warm
 
 import coldstep
 from coldstep.analysis import breaks
@@ -186,6 +188,58 @@ def test_a_scan_that_is_given_a_new_function_each_time_has_an_answer_at_its_line
     assert "once, outside of the loop" in anew.advice
     [first, *_] = trace.answers
     assert (first.finding, first.location) == (anew.id, anew.location)
+
+
+SCANS = """import jax
+import jax.numpy as jnp
+
+rates, scale = jnp.arange(7.0), 1.0
+
+
+def shown(x):
+    print("x", x[0])
+    return x
+
+
+def summed(x):
+    def turn(carry, rate):
+        return carry + scale * rate * x, None
+
+    return jax.lax.scan(turn, jnp.zeros(3), rates)
+
+
+def summed_and_shown(x):
+    def turn(carry, rate):
+        return carry + rate * x, None
+
+    y = shown(x)
+    return jax.lax.scan(turn, y, rates)
+
+
+def summed_times(x, number):
+    def turn(carry, rate):
+        return carry + number * rate * x, None
+
+    return jax.lax.scan(turn, jnp.zeros(3), rates)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_jitted"),
+    [("summed(x)", True), ("summed(x); scale = n + 2.0", False), ("summed_and_shown(x)", False),
+     ("summed_times(x, n)", False)],
+)  # fmt: skip
+def test_a_function_is_given_to_jit_only_where_it_is_called_with_arrays_and_reads_the_same(
+    call: str, is_jitted: bool, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"{SCANS}\n\nfor n in range(4):\n    x = jnp.full(3, n + 0.5)\n    {call}\n")
+    done = warm.server("jax", sys.executable).run(["coldstep", "run", "--no-live", "-o", "t.pftrace", str(program)],
+                                                  tmp_path)  # fmt: skip
+    assert done[0] == 0, done[1]
+    [scan] = (row for row in coldstep.load(tmp_path / "t.pftrace").findings if row.text.startswith("scan compiled"))
+    assert len(scan.refs) == 4
+    assert ["@jax.jit" in row.code for row in scan.remedies] == [is_jitted]
 
 
 def test_steps_that_do_not_wait_for_jax_are_said_to_measure_dispatch(tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ def _eager(trace: Trace) -> list[Finding]:
         cost_ns = sum(row.wall_ns for row in programs)
         intervals = sorted({row.segments[0].interval for row in programs})
         first = trace.intervals[intervals[0]]
+        place = _dearest(programs)
         names = listed((row.function for row in programs), MOST_NAMED)
         if isinstance(where, int):
             if len(programs) < _MIN_EAGER_PROGRAMS:
@@ -252,9 +253,10 @@ def _eager(trace: Trace) -> list[Finding]:
                 interval=first.index,
                 step=first.step,
                 cost_ns=cost_ns,
-                location=_dearest(programs),
+                location=place,
                 advice=advice,
                 refs=[row.id for row in programs],
+                remedies=eager_programs.into_one_program(trace, programs, place) or None,
             )
         )
     return rows

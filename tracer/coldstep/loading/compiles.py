@@ -269,7 +269,8 @@ class CompileReader:
         if not isinstance(args, dict):
             return None
         location, caller = (self._locations.read(args.get(key)) for key in ("location", "caller"))
-        return Within(str(args.get("function", "")), _inputs(args.get("arguments")), location, caller)
+        jittable = bool(args.get("jittable"))
+        return Within(str(args.get("function", "")), _inputs(args.get("arguments")), location, caller, jittable)
 
     def _tie(
         self,

@@ -91,9 +91,10 @@ def sentences(row: Remedy) -> Iterator[str]:
         return
     changed = [_CHANGES[row.changes]] if row.changes != "nothing" else []
     at, last = f"({row.location.file}:{row.location.line})", row.location.line + row.lines - 1
-    if row.put == "instead" and row.lines > 1:
+    if row.put == "instead" and "\n" in row.code:
         code = "".join(f"\n    {line}" for line in row.code.splitlines())
-        yield from (*changed, f"Write this instead of lines {row.location.line}-{last} {at}:{code}")
+        lines = f"lines {row.location.line}-{last}" if row.lines > 1 else f"line {last}"
+        yield from (*changed, f"Write this instead of {lines} {at}:{code}")
         return
     yield from (f"{_WHERE[row.put]} {at}: {'; '.join(row.code.splitlines())}", *changed)
 

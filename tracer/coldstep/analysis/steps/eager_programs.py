@@ -7,13 +7,17 @@ settling.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from coldstep._util.figures import times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import finding
+from coldstep.analysis.remedies.blocks import Block, block_around
+from coldstep.analysis.remedies.jitted import jitted, made_anew
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.rules.jax import DEFINED_ONCE, INTO_THE_FUNCTION, TAKE_FUNCTIONS
-from coldstep.model import Compile, Finding, Location, SettlingCause, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, alone
 
 _AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled, or compiles for inputs alike
@@ -41,9 +45,17 @@ class Repeated:
     @property
     def has_equal_inputs(self) -> bool:
         """Whether it takes functions, and its arrays were alike again and again: what it is given besides differed."""
-        types = {tuple(leaf.type for leaf in row.inputs or ()) for row in self.programs}
         takes_functions = self.programs[0].function in TAKE_FUNCTIONS
-        return takes_functions and len(types) == 1 and len(self.programs) >= _AGAIN_AND_AGAIN
+        return takes_functions and self._types == 1 and len(self.programs) >= _AGAIN_AND_AGAIN
+
+    @property
+    def is_for_few_types(self) -> bool:
+        """Whether it compiled again for types that it was compiled for before, more often than for others."""
+        return 2 * self._types <= len(self.programs)
+
+    @property
+    def _types(self) -> int:
+        return len({tuple(leaf.type for leaf in row.inputs or ()) for row in self.programs})
 
     def text(self, steps: int = 0) -> str:
         """What it does, in half a sentence; in so many steps, where it counts for any."""
@@ -106,10 +118,13 @@ def causes(groups: Collection[Repeated], steps: Steps) -> Iterator[SettlingCause
 def told(trace: Trace, group: Repeated) -> Finding:
     """One of these as a finding."""
     first = trace.intervals[group.steps[0] if group.steps else group.programs[0].segments[0].interval]
+    block = block_around(trace.blocks, group.place) if group.place is not None and group.has_equal_inputs else None
+    anew = made_anew(block, group.place.line) if block is not None and group.place is not None else ""
+    text = group.text(len(set(group.steps)) if group.in_steps else 0)
     return finding(
         "eager_compiles",
         "warning",
-        group.text(len(set(group.steps)) if group.in_steps else 0),
+        f"{text}: each call makes {anew} anew" if anew else text,
         process=first.process,
         interval=first.index,
         step=first.step,
@@ -117,4 +132,32 @@ def told(trace: Trace, group: Repeated) -> Finding:
         location=group.place,
         advice=group.advice,
         refs=[row.id for row in group.programs],
+        remedies=(into_one_program(trace, group.programs, group.place) if group.is_for_few_types else []) or None,
     )
+
+
+_INTO_ONE_PROGRAM = Row(
+    "Compile {function}, the function around it, as one program.", instead="{written}", changes="rounding"
+)
+
+
+def into_one_program(trace: Trace, programs: Sequence[Compile], place: Location | None) -> list[Remedy]:
+    """The function around that line, jitted; none where it may do more than to compute, or half of what these programs
+    cost is spent elsewhere."""
+    block = block_around(trace.blocks, place) if place is not None else None
+    written = jitted(block) if block is not None else None
+    if block is None or written is None:
+        return []
+    here = [row for row in programs if row.caller is not None and _is_in(block, row.caller)]
+    around = [trace.details[row.id].within for row in here]
+    if not all(each is not None and each.jittable for each in around):
+        return []
+    if 2 * sum(row.wall_ns for row in here) < sum(row.wall_ns for row in programs):
+        return []
+    names = {"function": written.location.function, "written": written.code}
+    case = Case(f"jax.eager:{written.location.function}", names, Place(written.location, lines=written.lines))
+    return remedies(_INTO_ONE_PROGRAM, case)
+
+
+def _is_in(block: Block, place: Location) -> bool:
+    return place.file == block.file and block.first <= place.line < block.first + len(block.lines)

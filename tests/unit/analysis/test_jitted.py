@@ -1,0 +1,70 @@
+"""A function of single operations is jitted only where its statements do nothing but compute."""
+
+from __future__ import annotations
+
+import pytest
+from rewritten import block_of, replaced
+
+from coldstep.analysis.remedies.jitted import jitted, made_anew
+
+SCAN = """\
+def step(params, xs):
+    def turn(carry, x):
+        return carry + x, None
+
+    total, _ = jax.lax.scan(turn, params, xs)
+    return total
+"""
+
+
+def given_to_jit(text: str) -> str | None:
+    block = block_of(text, 2)
+    return replaced(text, jitted(block)) if block is not None else None
+
+
+def test_a_function_that_computes_is_jitted() -> None:
+    assert given_to_jit(SCAN) == f"@jax.jit\n{SCAN}"
+
+
+def test_jit_is_imported_where_the_function_does_not_name_jax() -> None:
+    text = "def step(params):\n    update = solver.update(params)\n    return update\n"
+    assert given_to_jit(text) == f"from jax import jit\n\n@jit\n{text}"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "print(x)",
+        "y = float(x)",
+        "y = np.asarray(x)",
+        "y = x if x > 0 else -x",
+        "losses.append(x)",
+        "total[0] = x",
+        "y = x.item()",
+        "y = [each for each in x]",
+        "y = f'{x}'",
+        "global y",
+    ],
+)
+def test_a_function_that_may_do_more_is_left_alone(statement: str) -> None:
+    assert given_to_jit(f"def step(x):\n    {statement}\n    return x\n") is None
+
+
+@pytest.mark.parametrize("head", ["    def step(self, x):\n", "@cached\ndef step(x):\n"])
+def test_a_method_and_a_decorated_function_are_left_alone(head: str) -> None:
+    indent = " " * (len(head) - len(head.lstrip()) + 4)
+    assert given_to_jit(f"{head}{indent}y = x\n{indent}return y\n") is None
+
+
+def test_a_call_of_a_function_within_runs_statements_nobody_looked_at() -> None:
+    assert given_to_jit("def step(x):\n    def show(y):\n        print(y)\n\n    show(x)\n    return x\n") is None
+    assert given_to_jit("def step(x):\n    def show(y):\n        print(y)\n\n    z = show(x)\n    return z\n") is None
+
+
+def test_what_a_call_is_given_anew_has_its_name() -> None:
+    block = block_of(SCAN, 5)
+    assert block is not None
+    assert made_anew(block, 5) == "turn"
+    lambdas = block_of("def f(xs):\n    y = 1\n    return jax.lax.map(lambda x: x + y, xs)\n", 3)
+    assert lambdas is not None
+    assert made_anew(lambdas, 3) == "a lambda"

@@ -1,0 +1,78 @@
+"""Gives a function of JAX operations that run one by one to `jax.jit`: where its statements do nothing but compute."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from coldstep.analysis.remedies.blocks import Block, Written, bindings, read, root
+
+_EFFECTS = {"item", "tolist", "block_until_ready", "print", "callback", "write", "pop", "append", "device_get"}
+_HOSTS = {"np", "numpy", "time", "os", "math", "random"}
+"""Modules that take no traced array, or give something else in each call."""
+_PLAIN_BUILTINS = {"abs", "len", "sum", "tuple", "list", "dict", "zip"}
+_BRANCHES = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Not, ast.JoinedStr, ast.NamedExpr, ast.Await, ast.Yield,
+             ast.YieldFrom, ast.comprehension)  # fmt: skip
+"""What asks for an array's value, as a rule, or runs it more than once."""
+_JIT = "jit"
+
+
+def jitted(block: Block) -> Written | None:
+    """The head of the function with `jax.jit` above it; None of a method, of a decorated function, and where it may do
+    more than to compute."""
+    function = block.tree
+    if not isinstance(function, ast.FunctionDef) or block.indent or function.decorator_list:
+        return None
+    defined = {each.name for each in function.body if isinstance(each, ast.FunctionDef)}
+    if not all(_computes(each, defined) for each in function.body):
+        return None
+    names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
+    if _JIT in names:
+        return None
+    above = ["@jax.jit"] if "jax" in read(function) else [f"from jax import {_JIT}", "", f"@{_JIT}"]
+    return block.written(block.first, block.first, [*above, block.lines[0]], function.name)
+
+
+def made_anew(block: Block, line: int) -> str:
+    """The function that the calls of a line are given, and that the function of the block defines; "" of none."""
+    function = block.tree
+    if not isinstance(function, ast.FunctionDef):
+        return ""
+    defined = {each.name for each in ast.walk(function) if isinstance(each, ast.FunctionDef)} - {function.name}
+    for call in (each for each in ast.walk(function) if isinstance(each, ast.Call) and each.lineno == line):
+        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+            if isinstance(given, ast.Lambda):
+                return "a lambda"
+            if isinstance(given, ast.Name) and given.id in defined:
+                return given.id
+    return ""
+
+
+def _computes(statement: ast.stmt, defined: set[str]) -> bool:
+    """Whether a statement may be traced: it assigns names, returns, or defines a function that is handed over."""
+    match statement:
+        case ast.FunctionDef():
+            return not any(isinstance(each, ast.Global | ast.Nonlocal) for each in ast.walk(statement))
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Return(value=value) | ast.AugAssign(target=ast.Name(), value=value):
+            return value is None or _is_plain(value, defined)
+        case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            return all(isinstance(each, ast.Name) for each in names) and _is_plain(value, defined)
+    return False
+
+
+def _is_plain(value: ast.expr, defined: set[str]) -> bool:
+    """Whether an expression asks for no array's value, and has no effect that can be seen; `defined`: the functions
+    within this one, of which a call runs statements that nobody looked at."""
+    for each in ast.walk(value):
+        if isinstance(each, _BRANCHES):
+            return False
+        if isinstance(each, ast.Call):
+            name, callee = ast.unparse(each.func).rpartition(".")[2], root(each.func)
+            if name in _EFFECTS or callee in _HOSTS or callee in defined:
+                return False
+            if hasattr(builtins, callee) and callee not in _PLAIN_BUILTINS:
+                return False
+    return True
