@@ -15,6 +15,7 @@ from coldstep.places import Origin, Places, absolute, frames, location, location
 from coldstep_collectors.remade import known_by
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private.hooks import Container, Held, Tensor, Tracing, Value
+from coldstep_collectors.tensorflow._private.keras_models import layers_and_weights
 from coldstep_collectors.values import Codes, Numbers, cut, dtype_text, is_plain
 
 _LEAVES_LIMIT = 4096
@@ -42,6 +43,8 @@ class Describer:
         self._functions = Numbers()
         self._captured: dict[tuple[int, str], dict[str, str]] = {}
         self._instances = Numbers()
+        self._weights = Numbers()
+        self._models: dict[tuple[object, ...], int] = {}
         self._objects = Numbers()
         self._graphs = Numbers()
 
@@ -67,7 +70,8 @@ class Describer:
         if tracing.jitted and identity:  # made for XLA, it is not the same once more
             identity += " for XLA"
         if instance is not None and identity:
-            identity += f" of {_class(instance)} {self._instances.of(instance, _class(instance))}"
+            number_of = self._model(instance) or self._instances.of(instance, _class(instance))
+            identity += f" of {_class(instance)} {number_of}"
         inputs, context = self.signature(tracing.traced, tracing.context, tracing.rest())
         if origin == "user" and (number := self._functions.of(tracing.owner, identity)):
             run = self._codes.run(code) if code is not None else ""
@@ -86,6 +90,15 @@ class Describer:
             "context": context,
             **({"known_by": by} if origin == "user" and (by := known_by(layers)) is not None else {}),
         }
+
+    def _model(self, instance: Any) -> str:
+        """Of a model of Keras' layers, the number of these and their weights: one that is made anew over the same ones
+        computes what the one before computed. "" of any other object, and where it has no weights."""
+        layers, weights = layers_and_weights(instance) or ([], [])
+        numbers = (*map(self._weights.of, weights),)
+        if not numbers or None in numbers:
+            return ""
+        return f"layers {self._models.setdefault((*layers, *numbers), len(self._models) + 1)}"
 
     def earlier(self, tracing: Tracing, about: Args) -> list[Args]:
         """The signatures of the variants that a function has from before the trace, each once; `about` describes

@@ -148,6 +148,14 @@ PROGRAM = f"""
         lengths = tf.data.Dataset.from_tensor_slices([4, 4, 4, 9, 9])
         words.evaluate(lengths.map(lambda n: (tf.ones((8, n), tf.int32), tf.ones((8, 8)))), verbose=0)
 
+    with coldstep.trace("anew.pftrace"):
+        given = keras.Input((16,))
+        hidden = keras.layers.Dense(8, name="hidden")(given)
+        bent = keras.layers.ReLU(name="bent")(hidden)
+        for _ in range(3):
+            for made in (hidden, bent, keras.layers.Dense(8)(given)):
+                keras.Model(given, made).predict(x[:8], verbose=0)
+
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
@@ -266,6 +274,13 @@ def test_a_loop_of_keras_is_not_advised_what_only_a_function_of_ones_own_takes(f
     assert (row.cause, row.pattern) == ("shape", "relaxed")
     assert "input_signature" not in row.advice
     assert "which leaves its rows out" in row.advice, "what a remedy changes is said with it"
+
+
+def test_a_model_that_is_made_anew_over_the_same_layers_is_traced_again(folder: Path) -> None:
+    trace = coldstep.load(folder / "anew.pftrace")
+    assert len(of(trace, "Functional.predict")) == 9
+    assert [row.cause for row in trace.recompiles] == ["new_function"] * 4, "two of three: the third has new weights"
+    assert all("Make the model once, compile() it once" in row.advice for row in trace.recompiles)
 
 
 def test_keras_is_told_by_what_the_user_called(folder: Path) -> None:

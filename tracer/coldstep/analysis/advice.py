@@ -12,9 +12,19 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
-from coldstep.analysis.remedies.edits import Call, called, makes, on_no_device, parsed, state_made, with_argument
+from coldstep.analysis.remedies.edits import (
+    Call,
+    called,
+    makes,
+    method_owner,
+    on_no_device,
+    parsed,
+    state_made,
+    with_argument,
+)  # fmt: skip
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.rules.keras import LOOPS
 from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
@@ -206,6 +216,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
+        "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
         "optimizer": seen.optimizer,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
@@ -500,6 +511,8 @@ _RETRACING = "triggered tf.function retracing"
 def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
     if row.cause == "shape" and seen.within:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
+    if row.cause == "new_function" and seen.within:
+        return "model of Keras"
     return "retracing" if any(_RETRACING in line for line in row.evidence) else None
 
 

@@ -56,6 +56,19 @@ def _is_symbolic(given: Any) -> bool:
     return type(given).__name__ == "KerasTensor"
 
 
+def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
+    """The names of a functional or sequential model's layers, in their order, and its weights; None of anything else,
+    whose `call` may be any."""
+    if not {"Functional", "Sequential"} & {each.__name__ for each in type(model).__mro__[:2]}:
+        return None
+    if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
+        return None
+    try:
+        return [each.name for each in model.layers], [*model.weights]
+    except Exception:  # a model that is not built yet
+        return None
+
+
 def runs_eagerly(model: Any) -> bool:
     """Whether nothing compiles a call of the model itself: neither the model's `call` nor what it was asked to."""
     call = getattr(model, "call", None)

@@ -179,6 +179,10 @@ REMEDIES = {
         "Make the tf.function once, outside the loop: each one has traces of its own. (Keras makes a new one at each "
         "model.compile().)"
     ),
+    "model of Keras": Row(
+        "Make {model} once, compile() it once, and keep it (functools.cache keeps what a function makes): Keras traces "
+        "the steps of each model that is made anew, over the same layers, too."
+    ),
     "identity": Row(
         "Make the object behind {argument} once, and keep it: TensorFlow knows it by identity, traces for each new "
         "one, and keeps the traces of those that are gone."
