@@ -22,6 +22,7 @@ HOOKS = {
     "uvicorn.protocols.http.httptools_impl": "responses:watch_asgi",
     "gunicorn.http.wsgi": "responses:watch_wsgi",
     "torch.cuda": "groups:watch_start",
+    "torch.distributed": "groups:watch_barriers",
     "torch.cuda.graphs": "groups:watch_captures",
 }
 """By module, what takes more than a row: a module of this package, which most programs need not load, and what in it

@@ -21,14 +21,37 @@ def _group(call: Call) -> Args:
     return {"what": str(backend)} if isinstance(backend, str) else {}
 
 
+def _wrapper(_: Call) -> Args:
+    return {"what": "DistributedDataParallel"}
+
+
 ROWS = (
     Watch(
         "torch.distributed.distributed_c10d", "init_process_group", "comm.init", _group, beside=("torch.distributed",)
     ),
     Watch("torch.distributed.distributed_c10d", "new_group", "comm.init", beside=("torch.distributed",)),
     Watch("torch.distributed.device_mesh", "init_device_mesh", "comm.init", beside=("torch.distributed",)),
+    # which compares and hands round the weights: over NCCL the group's communicator is made there
+    Watch("torch.nn.parallel.distributed", "DistributedDataParallel.__init__", "comm.init", _wrapper),
     Watch("jax.distributed", "initialize", "comm.init"),
 )
+
+
+def watch_barriers(distributed: Any, around: Around) -> None:
+    """Have the first barrier of each process group count. The other collectives are left as they are: Dynamo knows
+    those by identity, and a hook would break its graphs."""
+    real, seen = distributed.barrier, set[int]()  # no group is kept alive
+
+    @wraps(real)
+    def first(*args: Any, **kwargs: Any) -> Any:
+        group = args[0] if args else kwargs.get("group")
+        if id(group) in seen:
+            return real(*args, **kwargs)
+        seen.add(id(group))
+        with around.within("comm.init", sys._getframe(1), {"what": "first barrier"}):
+            return real(*args, **kwargs)
+
+    around.put(distributed, "barrier", first)
 
 
 def watch_start(cuda: Any, around: Around) -> None:

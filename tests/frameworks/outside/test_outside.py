@@ -100,14 +100,25 @@ GROUP = (
     MEASURED
     + """
 import sys
+import torch
 import torch.distributed as dist
 
 rank = int(sys.argv[1])
 if rank:
     time.sleep(1.5)
-with coldstep.trace(f"rank{rank}.pftrace", collectors=["outside"]), measured("comm.init"):
-    dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+with coldstep.trace(f"rank{rank}.pftrace", collectors=["outside"]):
+    with measured("comm.init"):
+        dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+    time.sleep(0.5 * rank)
+    with measured("comm.init"):
+        dist.barrier()
+    time.sleep(0.5 * rank)
+    with measured("comm.init"):
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+    time.sleep(0.5 * rank)
+    dist.barrier()
 dist.destroy_process_group()
+assert not hasattr(dist.barrier, "__wrapped__") or dist.barrier.__module__.startswith("torch")
 print(json.dumps(seconds))
 """
 )
