@@ -61,8 +61,8 @@ through         the library's function that this line calls, which calls the one
                 {"function": "JAXTrainer.fit", "arguments": [{"argument": "x", "type": "f32[1000,8]"}, ...]}
 within          the user's function in which an operation ran outside of compiled ones, or of which a line cut a lazy
                 graph: {"function": "serve", "arguments": [{"argument": "tokens", "type": "list of 317 int"}],
-                "location": where it is defined, "caller": the user's line that called it, "jittable": true where it
-                was given arrays alone, and read each time the same objects}
+                "location": where it is defined, "caller": the user's line that called it, "jittable": the running
+                line of the function, it or one around it, that may be given to a compiler as it is}
 inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
 context         the rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
                 `coldstep.context` declares; a third party's collector puts under "cause <cause> <place>" a text

@@ -969,8 +969,9 @@ class Within:
     """Where it is defined."""
     caller: Location | None
     """The user's line that called it; None where it is not known."""
-    jittable: bool = False
-    """Whether it was given arrays alone, and read each time the same objects: it may be jitted as it is."""
+    jittable: Location | None = None
+    """The running line of the outermost function, it or one around it, that may be jitted as it is: it was given arrays
+    alone, read each time the same objects, and has no branches."""
 
 
 @slotted

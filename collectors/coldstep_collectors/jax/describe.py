@@ -160,9 +160,8 @@ class Describer:
     def _within(self, caller: FrameType | None) -> Args | None:
         """The user's function around an eager operation."""
         function = within(caller, self._places)
-        if function is None or caller is None or not self._jittable.is_so(caller):
-            return function
-        return function | {"jittable": True}
+        jittable = self._jittable.outermost(self._places.users_frames(caller)) if function is not None else None
+        return function | {"jittable": jittable} if function is not None and jittable is not None else function
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
         """The inputs of a call, and the values in its context beside them, that come from a value at `path` of its

@@ -1,14 +1,36 @@
-"""Whether the user's function around an eager operation may be given to `jax.jit` as it is, by what it was given and
-by what it reads: arrays alone, and each time the same objects of its module."""
+"""Which of the user's functions around an eager operation may be given to `jax.jit` as it is: by its code, by what it
+was given, and by what it reads.
+
+It is given arrays alone, reads each time the same objects of its module, branches on nothing, and stores nothing
+outside of itself; nor does a function of the user's that it calls by name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dis
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
-from coldstep.places import Places, arguments
+from coldstep.events import Args
+from coldstep.places import Places, arguments, location_of
 from coldstep_collectors.values import globals_read
+
+_STORES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_", "YIELD_", "SEND", "RAISE_VARARGS")
+_NEEDS_VALUE = {"print", "float", "int", "bool", "item", "tolist", "block_until_ready", "device_get", "np", "numpy"}
+"""Names of what asks for an array's value, or shows it."""
+_DEEPEST = 3  # functions that a function calls
+
+
+class _Known(NamedTuple):
+    """What is known of a function's code."""
+
+    reads: frozenset[str]
+    """The globals that it reads."""
+    is_straight: bool
+    """Whether it neither branches nor stores anything outside of itself."""
+    first: dict[str, int]
+    """The ids of what it read when it was first seen."""
 
 
 class Jittable:
@@ -17,17 +39,52 @@ class Jittable:
     def __init__(self, jax: Any, places: Places) -> None:
         self._jax = jax
         self._places = places
-        self._reads: dict[CodeType, dict[str, int]] = {}
+        self._known: dict[CodeType, _Known] = {}
 
-    def is_so(self, frame: FrameType) -> bool:
-        """Whether the function that runs in `frame` may be traced, as far as its arguments and what it reads show."""
-        code = frame.f_code
-        read = {name: frame.f_globals[name] for name in globals_read(code) if name in frame.f_globals}
-        same = self._reads.setdefault(code, {name: id(value) for name, value in read.items()})
-        if any(same.get(name) != id(value) for name, value in read.items()):
-            return False
+    def outermost(self, frames: Iterable[FrameType]) -> Args | None:
+        """Where the outermost of the user's running functions is that may be jitted, as may all that it runs in them;
+        `frames`: theirs, from the innermost outwards."""
+        outermost, inner = None, list[FrameType]()
+        for frame in frames:
+            if inner and any(each.f_code not in frame.f_code.co_consts for each in inner):
+                break
+            inner = [frame] if frame.f_code.co_freevars else []
+            if inner:  # a function within the next one, of whose variables it reads some
+                if not self._of(frame).is_straight:
+                    break
+                continue
+            if not self._may_be(frame):
+                break
+            outermost = frame
+        return location_of(outermost) if outermost is not None else None
+
+    def _may_be(self, frame: FrameType) -> bool:
         given = [value for _, value in arguments(frame)]
-        return bool(given) and not code.co_freevars and all(map(self._is_of_arrays, given)) and not any(self._own(read))
+        return (
+            bool(given)
+            and self._is_the_same(frame.f_code, frame.f_globals, _DEEPEST)
+            and all(map(self._is_of_arrays, given))
+        )
+
+    def _is_the_same(self, code: CodeType, names: dict[str, Any], depth: int) -> bool:
+        """Whether a function, and those of the user's that it calls, are straight and read what they read before."""
+        known = self._of_code(code, names)
+        held = {name: names[name] for name in known.reads if name in names}
+        if depth == 0 or not known.is_straight or any(known.first.get(name) != id(held[name]) for name in held):
+            return False
+        own = (each for each in held.values() if isinstance(each, FunctionType))
+        users = [each for each in own if self._places.is_users(each.__code__.co_filename)]
+        return all(self._is_the_same(each.__code__, each.__globals__, depth - 1) for each in users)
+
+    def _of(self, frame: FrameType) -> _Known:
+        return self._of_code(frame.f_code, frame.f_globals)
+
+    def _of_code(self, code: CodeType, names: dict[str, Any]) -> _Known:
+        if (known := self._known.get(code)) is None:
+            reads = frozenset(globals_read(code))
+            first = {name: id(names[name]) for name in reads if name in names}
+            known = self._known[code] = _Known(reads, all(map(_is_straight, _codes(code))), first)
+        return known
 
     def _is_of_arrays(self, value: Any) -> bool:
         try:
@@ -36,7 +93,17 @@ class Jittable:
             return False
         return bool(leaves) and all(hasattr(leaf, "aval") for leaf in leaves)
 
-    def _own(self, read: dict[str, Any]) -> Iterator[bool]:
-        """Of the objects that a function reads: whether one is a function of the user's, which may print or branch."""
-        for value in read.values():
-            yield isinstance(value, FunctionType) and self._places.is_users(value.__code__.co_filename)
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+def _is_straight(code: CodeType) -> bool:
+    if _NEEDS_VALUE & {*code.co_names}:
+        return False
+    operations = [each.opname for each in dis.get_instructions(code)]
+    branches = any("JUMP_IF" in each and "NONE" not in each for each in operations)
+    return not branches and not any(each.startswith(_STORES) for each in operations)

@@ -22,6 +22,7 @@ from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
 from coldstep.analysis.rules.tensorflow import made_before
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
+from coldstep.analysis.steps.one_by_one import one_by_one
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
 from coldstep.analysis.unrolled_loops import unrolled_loops
 from coldstep.model import Compile, Finding, Location, Recompile, Settling, Severity, Trace
@@ -211,6 +212,9 @@ def _eager(trace: Trace) -> list[Finding]:
     groups: dict[tuple[int, int | str], list[Compile]] = defaultdict(list)
     stepped = {process for process, _ in kinds(trace.intervals)}
     jitted: dict[int, int] = {}
+    others = [row for row in trace.compiles if eager_programs.is_small_program(row) and row.id not in in_groups]
+    single = one_by_one(trace, others)
+    in_groups |= {id_ for row in single for id_ in row.refs}
     for row in trace.compiles:
         if counts(row):
             jitted.setdefault(row.process, row.segments[0].start_ns)
@@ -220,13 +224,12 @@ def _eager(trace: Trace) -> list[Finding]:
             if row.process not in stepped:
                 later = row.process in jitted
             groups[row.process, (interval.name or "") if later else interval.index].append(row)
-    rows = [eager_programs.told(trace, group) for group in repeated]
+    rows = [eager_programs.told(trace, group) for group in repeated] + single
     severity: Severity
     for (process, where), programs in groups.items():
         cost_ns = sum(row.wall_ns for row in programs)
         intervals = sorted({row.segments[0].interval for row in programs})
         first = trace.intervals[intervals[0]]
-        place = _dearest(programs)
         names = listed((row.function for row in programs), MOST_NAMED)
         if isinstance(where, int):
             if len(programs) < _MIN_EAGER_PROGRAMS:
@@ -253,10 +256,9 @@ def _eager(trace: Trace) -> list[Finding]:
                 interval=first.index,
                 step=first.step,
                 cost_ns=cost_ns,
-                location=place,
+                location=_dearest(programs),
                 advice=advice,
                 refs=[row.id for row in programs],
-                remedies=eager_programs.into_one_program(trace, programs, place) or None,
             )
         )
     return rows

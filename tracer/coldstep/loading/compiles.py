@@ -268,8 +268,7 @@ class CompileReader:
     def _within(self, args: object) -> Within | None:
         if not isinstance(args, dict):
             return None
-        location, caller = (self._locations.read(args.get(key)) for key in ("location", "caller"))
-        jittable = bool(args.get("jittable"))
+        location, caller, jittable = (self._locations.read(args.get(key)) for key in ("location", "caller", "jittable"))
         return Within(str(args.get("function", "")), _inputs(args.get("arguments")), location, caller, jittable)
 
     def _tie(

@@ -66,11 +66,10 @@ class Blocks:
         if key in self._keys and args.get("origin") == "user":
             return self._with_blocks(args, ("caller", "cause_at", "location"))
         within = args.get("within")
-        is_jittable = isinstance(within, dict) and within.get("jittable") is True
-        if is_jittable and key in self._keys:
-            return self._with_blocks(args, ("caller",))
+        if isinstance(within, dict) and (key in self._keys or len(self._kept) < _MOST_FIRST):
+            args = args | {"within": self._with_blocks(within, ("jittable",))}
         self._keys.add(key)
-        is_first = (args.get("origin") == "user" or is_jittable) and len(self._kept) < _MOST_FIRST
+        is_first = args.get("origin") == "user" and len(self._kept) < _MOST_FIRST
         return self._with_blocks(args, ("caller",)) if is_first else args
 
     def ended(self, args: Args, about: Args) -> Args:

@@ -132,7 +132,7 @@ def told(trace: Trace, group: Repeated) -> Finding:
         location=group.place,
         advice=group.advice,
         refs=[row.id for row in group.programs],
-        remedies=(into_one_program(trace, group.programs, group.place) if group.is_for_few_types else []) or None,
+        remedies=(into_one_program(trace, group.programs) if group.is_for_few_types else []) or None,
     )
 
 
@@ -141,23 +141,27 @@ _INTO_ONE_PROGRAM = Row(
 )
 
 
-def into_one_program(trace: Trace, programs: Sequence[Compile], place: Location | None) -> list[Remedy]:
-    """The function around that line, jitted; none where it may do more than to compute, or half of what these programs
+def into_one_program(trace: Trace, programs: Sequence[Compile]) -> list[Remedy]:
+    """The function that runs most of these, jitted; none where it may do more than to compute, or half of what they
     cost is spent elsewhere."""
-    block = block_around(trace.blocks, place) if place is not None else None
-    written = jitted(block) if block is not None else None
-    if block is None or written is None:
+    spent: dict[tuple[str, int], int] = defaultdict(int)
+    blocks: dict[tuple[str, int], Block] = {}
+    for row in programs:
+        if (block := jittable_around(trace, row)) is not None:
+            spent[block.file, block.first] += row.wall_ns
+            blocks[block.file, block.first] = block
+    most = max(spent, key=lambda key: spent[key], default=None)
+    if most is None or 2 * spent[most] < sum(row.wall_ns for row in programs):
         return []
-    here = [row for row in programs if row.caller is not None and _is_in(block, row.caller)]
-    around = [trace.details[row.id].within for row in here]
-    if not all(each is not None and each.jittable for each in around):
-        return []
-    if 2 * sum(row.wall_ns for row in here) < sum(row.wall_ns for row in programs):
+    if (written := jitted(blocks[most])) is None:
         return []
     names = {"function": written.location.function, "written": written.code}
     case = Case(f"jax.eager:{written.location.function}", names, Place(written.location, lines=written.lines))
     return remedies(_INTO_ONE_PROGRAM, case)
 
 
-def _is_in(block: Block, place: Location) -> bool:
-    return place.file == block.file and block.first <= place.line < block.first + len(block.lines)
+def jittable_around(trace: Trace, row: Compile) -> Block | None:
+    """The outermost function around a program that may be given to `jit` as it is."""
+    within = trace.details[row.id].within
+    place = within.jittable if within is not None else None
+    return block_around(trace.blocks, place) if place is not None else None
