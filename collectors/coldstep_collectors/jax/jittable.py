@@ -91,7 +91,12 @@ class Jittable:
             leaves = self._jax.tree_util.tree_leaves(value)
         except Exception:  # a container that JAX cannot take apart
             return False
-        return bool(leaves) and all(hasattr(leaf, "aval") for leaf in leaves)
+        return bool(leaves) and all(hasattr(leaf, "aval") or _is_numpys(leaf) for leaf in leaves)
+
+
+def _is_numpys(leaf: Any) -> bool:
+    """Whether it is an array of NumPy's that JAX takes."""
+    return type(leaf).__module__ == "numpy" and type(leaf).__name__ == "ndarray" and leaf.dtype.kind in "biufc"
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -26,6 +26,11 @@ def test_a_function_that_computes_is_jitted() -> None:
     assert given_to_jit(SCAN) == f"@jax.jit\n{SCAN}"
 
 
+def test_an_array_may_be_compared() -> None:
+    text = "def near(x, y):\n    return jax.numpy.mean(jax.numpy.abs(x - y) < 0.1)\n"
+    assert given_to_jit(text) == f"@jax.jit\n{text}"
+
+
 def test_jit_is_imported_where_the_function_does_not_name_jax() -> None:
     text = "def step(params):\n    update = solver.update(params)\n    return update\n"
     assert given_to_jit(text) == f"from jax import jit\n\n@jit\n{text}"
@@ -38,6 +43,8 @@ def test_jit_is_imported_where_the_function_does_not_name_jax() -> None:
         "y = float(x)",
         "y = np.asarray(x)",
         "y = x if x > 0 else -x",
+        "y = 0 < x < 1",
+        "y = x in known",
         "losses.append(x)",
         "total[0] = x",
         "y = x.item()",

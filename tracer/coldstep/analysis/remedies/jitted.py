@@ -11,7 +11,7 @@ _EFFECTS = {"item", "tolist", "block_until_ready", "print", "callback", "write",
 _HOSTS = {"np", "numpy", "time", "os", "math", "random"}
 """Modules that take no traced array, or give something else in each call."""
 _PLAIN_BUILTINS = {"abs", "len", "sum", "tuple", "list", "dict", "zip"}
-_BRANCHES = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Not, ast.JoinedStr, ast.NamedExpr, ast.Await, ast.Yield,
+_BRANCHES = (ast.IfExp, ast.BoolOp, ast.Not, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.JoinedStr, ast.NamedExpr, ast.Await, ast.Yield,
              ast.YieldFrom, ast.comprehension)  # fmt: skip
 """What asks for an array's value, as a rule, or runs it more than once."""
 _JIT = "jit"
@@ -67,7 +67,7 @@ def _is_plain(value: ast.expr, defined: set[str]) -> bool:
     """Whether an expression asks for no array's value, and has no effect that can be seen; `defined`: the functions
     within this one, of which a call runs statements that nobody looked at."""
     for each in ast.walk(value):
-        if isinstance(each, _BRANCHES):
+        if isinstance(each, _BRANCHES) or (isinstance(each, ast.Compare) and len(each.ops) > 1):
             return False
         if isinstance(each, ast.Call):
             name, callee = ast.unparse(each.func).rpartition(".")[2], root(each.func)
