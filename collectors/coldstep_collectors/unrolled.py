@@ -1,6 +1,7 @@
 """Finds the Python loop of which a program holds every turn, by the user's lines that its operations come from.
 
-Layers of a network are no such loop: each turn reads weights of its own.
+Where each turn reads inputs of its own, as the layers of a network read their weights, the turns are layers: they count
+where they are alike, down to the shapes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Operation:
     """Where it comes from: the user's lines within the traced function, outermost first."""
     inputs: Sequence[object]
     """Of the program's own inputs, those that it reads."""
+    shape: str = ""
+    """The shape of what it gives."""
 
 
 @slotted
@@ -67,16 +70,17 @@ def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
     within = [(each, below) for each in operations if (below := _below(loop, each.lines))]
     if len(within) < _fewest(operations):
         return None
-    # an operation that a turn has once is there once for each turn; of most kinds a turn has one
-    per_kind = Counter(Counter((each.name, below) for each, below in within).values())
-    turns = max(per_kind, key=lambda times: (per_kind[times], times))
     inputs = {value for each, _ in within for value in each.inputs}
-    if turns < _LEAST_TURNS or len(inputs) > turns / 2:
+    # an operation that a turn has once is there once for each turn; of most kinds a turn has one
+    per_kind = Counter(Counter((each.name, below, each.shape) for each, below in within).values())
+    turns = max(per_kind, key=lambda times: (per_kind[times], times))
+    if turns < _LEAST_TURNS:
         return None
     function = within[0][1][0][2]
     place = {"file": loop.file, "line": loop.first, "function": function}
     called = sum(len(below) > 1 for _, below in within)  # by what a turn calls, a function or a module of the user's
-    return {"location": place, "turns": turns, "operations": len(within), "of": len(operations), "called": called}
+    made: Args = {"location": place, "turns": turns, "operations": len(within), "of": len(operations), "called": called}
+    return made | {"layers": True} if len(inputs) > turns / 2 else made
 
 
 def _fewest(operations: Sequence[Operation]) -> float:

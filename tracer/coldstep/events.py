@@ -77,7 +77,7 @@ fed_back        the arguments that a compiled function had returned: ["params['w
 effects         what a JAX program does besides computing its results, in words
 constants       the bytes of large arrays that a JAX program holds as constants, by type: {"f32[500,1000]": 2000000}
 unrolled        the Python loop of which it holds every turn: {"location": its line, "turns": 12, "operations": 96 of
-                them, "of": 110 in all}, or None
+                them, "of": 110 in all, "layers": where each turn reads inputs of its own}, or None
 evidence        what shows that it was compiled, where no signature does
 variables       those that a function's first call made: ["dense/kernel", ...]
 given_up        why the framework will never look at this code again, in its words, "" where it gives none

@@ -955,6 +955,8 @@ class Unrolled:
     """All its operations that were looked at."""
     called: int = 0
     """How many of the loop's come from a function or module that a turn calls."""
+    layers: bool = False
+    """Whether each turn reads inputs of its own, as layers read their weights."""
 
 
 @slotted

@@ -40,3 +40,19 @@ def test_the_loop_is_named_and_only_files_that_may_hold_it_are_read(
     assert (loop["location"], loop["turns"]) == ({"file": str(roll), "line": 2, "function": "roll"}, 20)
     assert (loop["operations"], loop["called"]) == (60, 20)
     assert read == [str(roll)]
+
+
+def test_turns_with_inputs_of_their_own_are_layers_where_they_are_alike_in_shape(tmp_path: Path) -> None:
+    (roll := tmp_path / "roll.py").write_text(LOOP)
+
+    def layers(shape: str) -> list[Operation]:
+        return [
+            Operation("mul", [(str(roll), line, "roll")], [f"w{turn}.{line}"], shape.format(turn))
+            for turn in range(20)
+            for line in (3, 4)
+        ]
+
+    loop = unrolled(layers("(8, 64)"))
+    assert loop is not None
+    assert (loop["turns"], loop["layers"]) == (20, True)
+    assert unrolled(layers("(8, {})")) is None

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.layers import as_scan
 from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.rules.jax import OF_LAYERS
 from coldstep.model import Compile, Finding, Trace, Unrolled
 
-_LEAST_NS = 50_000_000
-"""Of compiling that the further turns may have taken: less is no loss."""
+_LEAST_NS, _LEAST_OF_LAYERS_NS = 50_000_000, 1_000_000_000
+"""Of compiling that the further turns may have taken: less is no loss. Layers are written so for good reasons, too."""
+
+_OF_LAYERS = ", each with inputs of its own"
 
 
 def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
@@ -23,7 +27,7 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
             continue
         share = loop.operations / max(1, loop.of)
         cost = round(compile_.wall_ns * share * (1 - 1 / max(1, loop.turns)))
-        if cost < _LEAST_NS:
+        if cost < (_LEAST_OF_LAYERS_NS if loop.layers else _LEAST_NS):
             continue
         id_ = f"{compile_.stack}.unrolled:{loop.location.file}:{loop.location.line}"
         row = of_compile(
@@ -31,14 +35,18 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
             compile_,
             "unrolled",
             "note",
-            f"{compile_.function} holds each of {loop.turns} turns of a loop in line {loop.location.line}: "
-            f"{loop.operations} of its {loop.of} operations",
+            f"{compile_.function} holds each of {loop.turns} turns of a loop in line {loop.location.line}"
+            f"{_OF_LAYERS if loop.layers else ''}: {loop.operations} of its {loop.of} operations",
             cost_ns=cost,
             evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
-            remedies=remedies(rows[compile_.stack], _case(trace, compile_, loop, id_)),
+            remedies=remedies(_row(rows, compile_, loop), _case(trace, compile_, loop, id_)),
         )
         row.location = loop.location
         yield row
+
+
+def _row(rows: Mapping[str, Row], compile_: Compile, loop: Unrolled) -> Row:
+    return OF_LAYERS if loop.layers and compile_.stack == "jax" else rows[compile_.stack]
 
 
 def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
@@ -46,7 +54,9 @@ def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
     block = block_around(trace.blocks, loop.location) if compile_.stack == "jax" else None
     arrays = {each.argument for each in compile_.inputs or ()} if loop.location.function == compile_.function else set()
     written = None
-    if block is not None:
+    if block is not None and loop.layers:
+        written = as_scan(block, loop.location.line, {each.argument: each.type for each in compile_.inputs or ()})
+    elif block is not None:
         written = as_fori_loop(block, loop.location.line, arrays) or as_vmap(block, loop.location.line, arrays)
     if written is None:
         return Case(id_, {"loop": ""}, _around(trace, compile_, loop))

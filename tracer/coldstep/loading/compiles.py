@@ -263,7 +263,8 @@ class CompileReader:
     def _unrolled(self, args: object) -> Unrolled | None:
         if not isinstance(args, dict) or (location := self._locations.read(args.get("location"))) is None:
             return None
-        return Unrolled(location, *(int(args.get(key) or 0) for key in ("turns", "operations", "of", "called")))
+        turns, operations, of, called = (int(args.get(key) or 0) for key in ("turns", "operations", "of", "called"))
+        return Unrolled(location, turns, operations, of, called, bool(args.get("layers")))
 
     def _within(self, args: object) -> Within | None:
         if not isinstance(args, dict):

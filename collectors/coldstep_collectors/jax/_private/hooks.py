@@ -722,7 +722,8 @@ def written(jaxpr: Any, place: Args, is_users: Callable[[str], bool]) -> list[Op
         if not hasattr(traceback, "raw_frames"):
             return []
         read = [at for value in each.invars if (at := id(value)) in inputs]
-        equations.append(Operation(each.primitive.name, _lines_of(traceback, place, is_users), read))
+        shape = str(getattr(each.outvars[0].aval, "shape", "")) if each.outvars else ""
+        equations.append(Operation(each.primitive.name, _lines_of(traceback, place, is_users), read, shape))
     return equations
 
 

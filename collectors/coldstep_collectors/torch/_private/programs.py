@@ -65,6 +65,7 @@ def written(gm: Any, is_users: Callable[[str], bool]) -> list[Operation]:
             str(getattr(node.target, "__name__", node.target)),
             [line for line in _lines(node.stack_trace or "") if is_users(line[0])],
             [each.name for each in node.all_input_nodes if each.op in ("placeholder", "get_attr")],
+            str(getattr(node.meta.get("example_value"), "shape", "")),
         )
         for node in nodes
     ]

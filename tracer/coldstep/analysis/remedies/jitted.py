@@ -11,8 +11,10 @@ _EFFECTS = {"item", "tolist", "block_until_ready", "print", "callback", "write",
 _HOSTS = {"np", "numpy", "time", "os", "math", "random"}
 """Modules that take no traced array, or give something else in each call."""
 _PLAIN_BUILTINS = {"abs", "len", "sum", "tuple", "list", "dict", "zip"}
-_BRANCHES = (ast.IfExp, ast.BoolOp, ast.Not, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.JoinedStr, ast.NamedExpr, ast.Await, ast.Yield,
-             ast.YieldFrom, ast.comprehension)  # fmt: skip
+_BRANCHES = (
+    ast.IfExp, ast.BoolOp, ast.Not, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.JoinedStr, ast.NamedExpr, ast.Await,
+    ast.Yield, ast.YieldFrom, ast.comprehension,
+)  # fmt: skip
 """What asks for an array's value, as a rule, or runs it more than once."""
 _JIT = "jit"
 

@@ -59,22 +59,22 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For):
         return None
     ends, body = _ends(loop), loop.body
-    if ends is None or not isinstance(loop.target, ast.Name) or not all(map(_assigns, body)):
+    if ends is None or not isinstance(loop.target, ast.Name) or not all(map(assigns, body)):
         return None
-    carried = _carried(function, loop)
-    if not carried or not set(carried) <= _before(function, loop):
+    carried = handed_on(function, loop)
+    if not carried or not set(carried) <= before(function, loop):
         return None
     numbers = _begun_as_numbers(function, loop, carried)
     if numbers is None or not numbers <= _made_arrays(loop):
         return None
-    if assigned(body) & _seen_from_within(function, loop):
+    if assigned(body) & seen_from_within(function, loop):
         return None
     index = loop.target.id
     arrays = _arrays(function, arrays) - {index}
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
-    if index in _read_outside(function, loop) or names & {_TURN, _CARRY, _LOOP} or index in assigned(body):
+    if index in read_outside(function, loop) or names & {_TURN, _CARRY, _LOOP} or index in assigned(body):
         return None
-    if not all(_is_computed(each) and _is_traceable(each, index, arrays) for each in body):
+    if not all(is_computed(each) and _is_traceable(each, index, arrays) for each in body):
         return None
     return _written(block, loop, index, ends, carried, begun=bool(numbers))
 
@@ -91,7 +91,7 @@ def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
         case [ast.comprehension(target=ast.Name(id=index), iter=over, ifs=[], is_async=0)]:
             ends, turn = _range(over), ast.Expr(lists[0].elt)
             arrays = _arrays(function, arrays) - {index}
-            same = _is_computed(turn) and _is_traceable(turn, index, arrays) and _is_one_turns(turn.value, index)
+            same = is_computed(turn) and _is_traceable(turn, index, arrays) and _is_one_turns(turn.value, index)
             if ends is None or not same or (_called(stack) != "stack" and not _is_array(turn.value)):
                 return None
             names = read(function)
@@ -190,7 +190,7 @@ def _range(over: ast.expr) -> tuple[str, str] | None:
     return None
 
 
-def _assigns(node: ast.stmt) -> bool:
+def assigns(node: ast.stmt) -> bool:
     """Whether a statement does nothing but assign names."""
     if isinstance(node, ast.AugAssign):
         return isinstance(node.target, ast.Name)
@@ -203,7 +203,7 @@ def _assigns(node: ast.stmt) -> bool:
 # --- what a turn hands to the next ------------------------------------------------------------------------------------
 
 
-def _carried(function: ast.FunctionDef, loop: ast.For) -> list[str]:
+def handed_on(function: ast.FunctionDef, loop: ast.For) -> list[str]:
     """The names that a turn assigns for the next one, or for what follows the loop, in their order."""
     made, needed = dict[str, None](), set[str]()
     for statement in loop.body:
@@ -211,7 +211,7 @@ def _carried(function: ast.FunctionDef, loop: ast.For) -> list[str]:
             *made
         }
         made |= dict.fromkeys(name for node in _not_of_lambdas(statement) for name in bindings(node))
-    return [name for name in made if name in needed or name in _read_outside(function, loop)]
+    return [name for name in made if name in needed or name in read_outside(function, loop)]
 
 
 def _not_of_lambdas(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -219,7 +219,7 @@ def _not_of_lambdas(statement: ast.stmt) -> Iterator[ast.AST]:
     return (each for each in ast.walk(statement) if not isinstance(each, ast.arg))
 
 
-def _read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+def read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     """The names that are read after the loop; in an outer loop, before it, too."""
     outer = any(isinstance(each, ast.For | ast.While) and loop in [*ast.walk(each)][1:] for each in ast.walk(function))
     within, last = {*ast.walk(loop)}, loop.end_lineno or loop.lineno
@@ -227,7 +227,7 @@ def _read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     return {each.id for each in nodes if isinstance(each.ctx, ast.Load) and (outer or each.lineno > last)}
 
 
-def _seen_from_within(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+def seen_from_within(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     """The names that functions within this one share with it, but for those that a turn defines."""
     within, names = {*ast.walk(loop)}, set[str]()
     for each in ast.walk(function):
@@ -238,7 +238,7 @@ def _seen_from_within(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     return names
 
 
-def _before(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+def before(function: ast.FunctionDef, loop: ast.For) -> set[str]:
     """The names that are there whenever the loop begins: parameters, and what statements before it assign."""
     names, node = assigned([function.args]), cast(ast.stmt, function)
     while node is not loop:
@@ -311,7 +311,7 @@ def _gives_list(value: ast.expr | None) -> bool:
 # --- what a turn may do -----------------------------------------------------------------------------------------------
 
 
-def _is_computed(statement: ast.stmt) -> bool:
+def is_computed(statement: ast.stmt) -> bool:
     """Whether a statement does nothing but compute, so that it may be traced once for all turns."""
     for node in ast.walk(statement):
         if isinstance(node, _EXCLUDED) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):

@@ -35,6 +35,13 @@ DEFINED_ONCE = (
     "call into one jitted function."
 )
 """The same of one of `TAKE_FUNCTIONS`, where its arrays were alike."""
+OF_LAYERS = Row(
+    "Stack what the turns read, and scan over it: jax.lax.scan, nn.scan in Flax. The program then holds one turn, and "
+    "its compile does not grow with the depth. On a CPU a steady step may take longer: compare both.",
+    instead="{loop}",
+    changes="rounding",
+)
+"""What to do about a loop whose turns are alike, but for the weights that each reads."""
 
 # JAX 0.10: "* at x, now f32[]{weak_type=False} and before
 # f32[]{weak_type=True}https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
