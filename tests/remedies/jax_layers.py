@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-LAYERS, WIDTH = 16, 16
+LAYERS, WIDTH = 9, 16
 
 
 def block(layer, x):
