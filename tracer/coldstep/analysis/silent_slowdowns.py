@@ -204,9 +204,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 "note",
                 f"{name}: none of the {len(steady)} steady steps stayed on JAX's fast path: calls went through Python "
                 f"({median(calls):g} in each step), though nothing was compiled",
-                process=process,
-                interval=steady[0].index,
-                step=steady[0].step,
+                at=steady[0],
                 evidence=effects,
                 advice=advice_of(mended)
                 or "The trace does not show why: look for an object that each call makes anew, such as a reference "
@@ -223,9 +221,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 "note",
                 f"{name}: calls of a function with a callback go through Python, in each of the {len(steady)} steady "
                 "steps, and not JAX's fast path",
-                process=process,
-                interval=steady[0].index,
-                step=steady[0].step,
+                at=steady[0],
                 evidence=effects,
                 advice=advice_of(mended),
                 remedies=mended,
@@ -240,9 +236,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                     f"{name}: step {step.step} took {duration(step.wall_ns)}, {step.wall_ns / usual:.0f} times a "
                     "steady step, and compiled nothing, but called JAX through Python "
                     f"{times(step.python_dispatches or 0)}: its inputs were new to the fast path",
-                    process=process,
-                    interval=step.index,
-                    step=step.step,
+                    at=step,
                     cost_ns=round(step.wall_ns - usual),
                     advice="Hand in the same kinds of objects at every call: arrays of one kind, placed alike.",
                 )
@@ -290,7 +284,6 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         if not rows:
             continue
         first = rows[0]
-        interval = first.segments[0].interval
         loaded_from = len(hits[process])
         calls_back = any(cache.why == "host_callback" for cache in first.caches)
         mended = without_callback(trace, first) if calls_back else in_one_order(trace, first)
@@ -299,9 +292,7 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
             "note",
             f"{listed((row.function for row in rows), MOST_NAMED)} compiled anew although a disk cache was on, and "
             f"filled: {loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
-            process=process,
-            interval=interval,
-            step=trace.intervals[interval].step,
+            at=trace.intervals[first.segments[0].interval],
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,
             evidence=[f"{row.function}: {why}" for row in rows for why in _why_missed(row)][:MOST_NAMED],
