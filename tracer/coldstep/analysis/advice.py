@@ -12,7 +12,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
-from coldstep.analysis.remedies.edits import Call, called, makes, on_no_device, parsed, state_made, with_argument
+from coldstep.analysis.remedies.edits import Call, called, makes, on_no_device, state_made, statements, with_argument
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.context import run_of_its_cell
@@ -241,8 +241,7 @@ def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
 def _number(row: Recompile, seen: Seen) -> str:
     """The variable from which the numbers that differed are handed to an object made in the line of the call."""
     call = seen.place.call
-    tree = parsed(call.expression) if call is not None else None
-    match tree.body if tree is not None else []:
+    match statements(call.expression) if call is not None else []:
         case [ast.Expr(value=ast.Call() as made)]:
             given = {f".{each.arg}": ast.unparse(each.value) for each in made.keywords}
             rests = [root.string[root.end() :] for each in row.changes if (root := ROOT.match(each.argument or ""))]
@@ -340,8 +339,7 @@ def _needing(row: Recompile) -> str:
 
 
 def _needs(code: str, name: str) -> bool:
-    tree = parsed(code.strip())
-    parts = (part for node in ast.walk(tree) for part in _sized(node)) if tree is not None else ()
+    parts = (part for each in statements(code.strip()) for node in ast.walk(each) for part in _sized(node))
     return any(
         ast.unparse(each) == name
         for part in parts
