@@ -377,26 +377,27 @@ def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
     return own.get(key) or own.get(row.cause) or own["unknown"]
 
 
+def _first(*rows: tuple[object, str]) -> str | None:
+    """The key of the first row that holds."""
+    return next((key for holds, key in rows if holds), None)
+
+
 def _key(row: Recompile, seen: Seen) -> str | None:
     """The key of the row for what was seen beyond the cause, whatever the stack."""
-    before, after = row.before or "", row.after or ""
-    if row.cause == "new_function" and seen.kept and run_of_its_cell(row.before) == run_of_its_cell(row.after):
-        return "kept function"
-    if row.cause == "new_function" and run_of_its_cell(row.before) != run_of_its_cell(row.after):
-        return "cell again"
-    if seen.once is not None:
-        return "made once"
-    if row.cause == "new_function" and makes(seen.place.line):
-        return "function of its line"
-    if row.pattern == "mode_toggle":
-        return "two modes"
-    if row.cause == "shape" and any(_PARAMETER in line for line in row.evidence):
-        return "shape of a parameter"
-    if row.cause == "dtype" and row.pattern is None and (is_wide(before, after) or is_wide(after, before)):
-        return "wide dtype"
-    if row.cause == "identity" and "freed" in before:
-        return "freed"
-    return "many objects" if row.cause == "identity" and after.startswith("another ") else None
+    cause, before, after = row.cause, row.before or "", row.after or ""
+    is_new, same_run = cause == "new_function", run_of_its_cell(row.before) == run_of_its_cell(row.after)
+    is_wider = is_wide(before, after) or is_wide(after, before)
+    return _first(
+        (is_new and seen.kept and same_run, "kept function"),
+        (is_new and not same_run, "cell again"),
+        (seen.once is not None, "made once"),
+        (is_new and makes(seen.place.line), "function of its line"),
+        (row.pattern == "mode_toggle", "two modes"),
+        (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
+        (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
+        (cause == "identity" and "freed" in before, "freed"),
+        (cause == "identity" and after.startswith("another "), "many objects"),
+    )
 
 
 def _of_xla(row: Recompile, seen: Seen) -> str:
@@ -428,50 +429,38 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     return "static field"
 
 
+_GROUPS = "param_groups["
 _OF_A_MODULE = ("._parameters", "._buffers", "._modules")
 # coldstep: "stride 356 at dimension 0"
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 
 
 def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
-    if seen.mode:
-        return "mode of a warm-up"
-    constant = row.cause in _CONSTANTS
-    if row.cause == "container" and row.before in _NOTHING_YET:
-        return "container filled later"
-    if row.cause == "gradient_state" and row.before == "None":
-        return "gradient made later"
-    if row.cause == "optimizer_state" and seen.optimizer:
-        return "state of the optimizer"
-    if row.cause == "layout" and _OUTER_STRIDE.match(row.before or ""):
-        return "layout by a stride"
-    if row.cause == "container" and (row.argument or "").endswith(_OF_A_MODULE):
-        return "container of a module"
-    if row.cause == "type" and row.argument == "self":
-        return "type of self"
-    if row.cause == "type" and _PENDING in (row.before, row.after):
-        return "type of a collective"
-    if row.cause == "type" and _is_a_tensors_class(row):
-        return "type of a tensor"
-    if row.cause == "config" and row.argument == "num_threads":
-        return "threads"
-    if row.cause == "requires_grad" and seen.grad_off:
-        return "requires_grad without gradients"
-    if row.cause == "shape" and is_zero_or_one(row.before, row.after):
-        return "shape of 0 or 1"
-    if row.cause == "shape" and is_zero_or_one(row.after, row.before):
-        return "first shape of 0 or 1"
-    if constant and _is_a_choice(row):
-        return "choice"
-    if constant and "param_groups[" in (row.argument or ""):
-        return _of_optimizer(row.argument or "", seen)
-    if row.cause == "shape" and seen.within and seen.is_open is not False:
-        return "open shape within" if seen.is_open else "shape within"
-    if row.cause == "shape" and seen.is_open is not None:
-        return "open shape" if seen.is_open else "closed shape"
-    if seen.is_open:
-        return "open number" if _is_whole(row.after) or _needing(row) else "open float"
-    return "needed number" if constant and _needing(row) else None
+    cause, argument, before = row.cause, row.argument or "", row.before
+    is_shape, is_constant, is_needed = cause == "shape", cause in _CONSTANTS, bool(_needing(row))
+    return _first(
+        (seen.mode, "mode of a warm-up"),
+        (cause == "container" and before in _NOTHING_YET, "container filled later"),
+        (cause == "gradient_state" and before == "None", "gradient made later"),
+        (cause == "optimizer_state" and seen.optimizer, "state of the optimizer"),
+        (cause == "layout" and _OUTER_STRIDE.match(before or ""), "layout by a stride"),
+        (cause == "container" and argument.endswith(_OF_A_MODULE), "container of a module"),
+        (cause == "type" and argument == "self", "type of self"),
+        (cause == "type" and _PENDING in (before, row.after), "type of a collective"),
+        (cause == "type" and _is_a_tensors_class(row), "type of a tensor"),
+        (cause == "config" and argument == "num_threads", "threads"),
+        (cause == "requires_grad" and seen.grad_off, "requires_grad without gradients"),
+        (is_shape and is_zero_or_one(before, row.after), "shape of 0 or 1"),
+        (is_shape and is_zero_or_one(row.after, before), "first shape of 0 or 1"),
+        (is_constant and _is_a_choice(row), "choice"),
+        (is_constant and _GROUPS in argument, _of_optimizer(argument, seen)),
+        (is_shape and seen.within and seen.is_open, "open shape within"),
+        (is_shape and seen.within and seen.is_open is None, "shape within"),
+        (is_shape and seen.is_open, "open shape"),
+        (is_shape and seen.is_open is False, "closed shape"),
+        (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
+        (is_constant and is_needed, "needed number"),
+    )
 
 
 def _of_optimizer(setting: str, seen: Seen) -> str:
