@@ -16,7 +16,7 @@ from coldstep.clock import now
 from coldstep.errors import contained, interrupts
 from coldstep.events import Args, Finding
 from coldstep.places import location_of
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps.call_sites import CallSites, name_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
@@ -143,8 +143,7 @@ class TorchCalls:
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
         self._on = False
-        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
-        self._undo.clear()
+        left = undo_all(self._undo)
         for known in (self._optimizers, self._begun, self._places, self._codes):
             known.clear()
         return left
