@@ -114,7 +114,6 @@ class Lookups:
         self._usual: tuple[dict[str, str], frozenset[str]] | None = None
         self._was_off = False
         self._undo: list[Patch] = []
-        self._missing = missing
         sees_keys = self._has(self._keys, "hashlib", "get", "_log_cache_key_hash")
         sees_writes = self._has(self._cache, "put_executable_and_time", "get_executable_and_time") and self._has(
             self._compiler, "_cache_read", "_cache_write"
