@@ -269,7 +269,7 @@ class TensorFlow:
         compile = Compile(self._sink.new_compile(), about, signature, tracing.jitted, captures)
         if owner is not None and tracing.scope == "VARIABLE_CREATION":
             self._first[owner] = compile
-        if _has_number(about):
+        if any(_NUMBER.fullmatch(row["type"]) for row in about["inputs"] or ()):
             self._watch_literals()
         return compile
 
@@ -494,11 +494,6 @@ def _variables(compile: Compile, concrete: Any) -> list[tuple[str, weakref.ref[A
         name = compile.captures.name_of(variable) if compile.captures is not None else None
         variables.append((name or str(variable.name).partition(":")[0], weakref.ref(variable)))
     return variables
-
-
-def _has_number(about: Args) -> bool:
-    """Whether a number is compiled in that another one could be equal to."""
-    return any(_NUMBER.fullmatch(row["type"]) for row in about["inputs"] or ())
 
 
 def _leaves(x: Any) -> Iterator[Any]:

@@ -178,7 +178,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
     argument = seen.named(row.argument) if row.argument else "it"
     alike = [change for change in row.changes if change.mechanism == row.cause and change.argument]
     fixed = _ONE_SIZE
-    if not (row.argument is None or _is_a_mask(row)):
+    if row.argument is not None and not (row.after or "").startswith("bool"):  # a mask is no batch of data
         smaller = _is_a_smaller_batch(row) or (seen.within and row.pattern == "relaxed")
         fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if smaller else _ONE_SIZE
     root = ROOT.match(row.argument or "")
@@ -373,7 +373,7 @@ def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
     own = {**_ANY, **(_rows(stack) or {})}
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
     key = _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
-    key = key or _BY_STACK.get(stack, _of_none)(row, seen) or f"{row.pattern} {row.cause}"
+    key = key or _BY_STACK[stack](row, seen) or f"{row.pattern} {row.cause}"
     return own.get(key) or own.get(row.cause) or own["unknown"]
 
 
@@ -406,10 +406,6 @@ def _of_xla(row: Recompile, seen: Seen) -> str:
     if row.cause == "baked_constant":
         return row.cause
     return "shape of XLA" if row.cause == "shape" else "value of XLA"
-
-
-def _of_none(row: Recompile, seen: Seen) -> str | None:
-    return None
 
 
 def _of_jax(row: Recompile, seen: Seen) -> str | None:
@@ -499,11 +495,6 @@ def _is_a_smaller_batch(row: Recompile) -> bool:
     at, sizes = differing(row.before, row.after), [dims(side) for side in (row.before, row.after)]
     smaller = at == [0] and all(side and side[0].isdigit() for side in sizes) and int(sizes[0][0]) > int(sizes[1][0])
     return smaller and not is_zero_or_one(row.before, row.after)
-
-
-def _is_a_mask(row: Recompile) -> bool:
-    """Whether it is a tensor of booleans that varies: no batch of data."""
-    return (row.after or "").startswith("bool")
 
 
 def _is_a_choice(row: Recompile) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
-from coldstep._util.figures import duration, listed, times
+from coldstep._util.figures import count, duration, listed, times
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.sets import in_one_order
@@ -116,7 +116,8 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
         if lost:
             recompile = why.get(row.id)
             change = f" ({what_changed(recompile)})" if recompile else ""
-            text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {_variants(lost)} included"
+            own = count(lost, "compiled variant")
+            text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {own} included"
         elif empty:
             text = f"its first call {what}, and PyTorch never looks at it again"
         else:
@@ -135,10 +136,6 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
             ],
             advice=_CALL_LATER if empty else _SPLIT if reason else "",
         )
-
-
-def _variants(n: int) -> str:
-    return f"{n} compiled variant{'s' if n > 1 else ''}"
 
 
 def _variants_before(trace: Trace, row: Compile) -> int:
