@@ -91,12 +91,10 @@ def _no_graph(trace: Trace) -> Iterator[Finding]:
             breaks = [each for each in trace.graph_breaks if each.process == process.index]
             reasons = [*dict.fromkeys(each.reason for each in breaks)]
             broken = next((each for each in breaks if each.compile == row.id), None)
-            if broken is None:
-                yield of_compile(trace, row, "silent_eager", "warning", text, evidence=reasons, advice=_INNER)
-                continue
+            advice, remedies = (broken.advice, broken.remedies) if broken is not None else (_INNER, None)
             yield of_compile(
-                trace, row, "silent_eager", "warning", text, evidence=reasons, advice=broken.advice,
-                refs=[row.id, broken.id], remedies=broken.remedies,
+                trace, row, "silent_eager", "warning", text, evidence=reasons, advice=advice,
+                refs=[each.id for each in (row, broken) if each is not None], remedies=remedies,
             )  # fmt: skip
 
 
