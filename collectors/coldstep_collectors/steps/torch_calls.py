@@ -225,7 +225,7 @@ class TorchCalls:
     def _scaler_updated(self, frame: FrameType) -> None:
         if not self._on:
             return
-        try:
+        with contained(self._fail):
             key = "scaler", id(frame.f_code), frame.f_lasti, get_ident()
             if key not in self._places:
                 self._codes[id(frame.f_code)] = frame.f_code
@@ -233,10 +233,6 @@ class TorchCalls:
                 self._places[key] = self._sites.candidate("optimizer", "torch.amp.GradScaler.update", users)
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append(now())
-        except Exception as error:
-            if interrupts(error):
-                raise
-            self._fail(error)
 
     # --- compiled functions -----------------------------------------------------------------------------------
 
