@@ -138,9 +138,4 @@ def advice(row: CollectorRow, versions: Mapping[str, str]) -> list[str]:
         by_todo.setdefault(todo, []).append(words)
     if len(row.missing) == 1:
         return list(by_todo)
-    return [f"{todo} ({'; '.join(_what(words) for words in about)})" for todo, about in by_todo.items()]
-
-
-def _what(unseen: str) -> str:
-    """What is not observed, without why."""
-    return unseen.partition(" (")[0]
+    return [f"{todo} ({'; '.join(words.partition(' (')[0] for words in about)})" for todo, about in by_todo.items()]

@@ -39,67 +39,109 @@ CUDA_GRAPH = "cuda_graph"
 "recording"): the step has not settled. With it: of (id of the compile), part, sizes (a list of int), reason (the
 framework's words on why an earlier recording did not do, or None)."""
 
-COMPILE_ARGS = """
-The arguments of a compile's segments, on their `Begin` or `End`; of one compile's segments the later word counts.
 
-part            forward | backward | attempt | autotune | ahead | load
-function        the user's name for it: "train_step", "<lambda>", "GPT.forward"
-origin          user | library | eager (the program's, by the rule of `coldstep.places`; a helper that a framework or a
-                library compiles for itself, of JAX's none; one of the framework's own eager operations); None where it
-                is not known which: it then counts as the user's own
-key             "stack:file:qualname"
-earlier         True where the framework had compiled this function before the trace: a recompile, too, of which the
-                earlier variants are not known, but for those of `before`
-before          the signatures of variants that are no compiles of this trace: [{"inputs": [...], "context": {...}}]
-variant         for one with `earlier`: which of its function's variants it is, by the framework's count (int)
-identity        a text equal exactly when two compiles are of one identity (code object, module instance, which
-                arguments are static): a further compile of it is a recompile; empty where that is not known
-location        where the function is defined: {"file": absolute path, "line": int, "function": str}
-module          the name of the module that it is defined in, as `import` takes it
-caller          the innermost frame in the user's files that called it, likewise
-through         the library's function that this line calls, which calls the one compiled, and what it was given:
-                {"function": "JAXTrainer.fit", "arguments": [{"argument": "x", "type": "f32[1000,8]"}, ...]}
-within          the user's function in which an operation ran outside of compiled ones, or of which a line cut a lazy
-                graph: {"function": "serve", "arguments": [{"argument": "tokens", "type": "list of 317 int"}],
-                "location": where it is defined, "caller": the user's line that called it, "jittable": the running
-                line of the function, it or one around it, that may be given to a compiler as it is}
-inputs          the signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen
-context         the rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
-                `coldstep.context` declares; a third party's collector puts under "cause <cause> <place>" a text
-                whose difference is that cause
-guard_failures  the framework's own words, newest variant first
-guarded         the value now where those words look, by the framework's expression for the place:
-                {"L['x'].n": {"argument": "x.n", "place": "attribute", "value": "3"}, ...}
-limit           how many variants the framework allows (int)
-room            how many further ones after this (int)
-dynamic         what the graph leaves open: {"x": "0, 2" (dimensions), "n": "value"}, or NOTHING
-fed_back        the arguments that a compiled function had returned: ["params['w']", ...]
-effects         what a JAX program does besides computing its results, in words
-constants       the bytes of large arrays that a JAX program holds as constants, by type: {"f32[500,1000]": 2000000}
-unrolled        the Python loop of which it holds every turn: {"location": its line, "turns": 12, "operations": 96 of
-                them, "of": 110 in all, "layers": where each turn reads inputs of its own}, or None
-evidence        what shows that it was compiled, where no signature does
-variables       those that a function's first call made: ["dense/kernel", ...]
-given_up        why the framework will never look at this code again, in its words, "" where it gives none
-entry           whether it is the very function that was given to the framework to compile
-fullgraph       whether it may only be one graph: the framework raises where it would else go on eagerly
-parent          id of the compile that this one is nested in
-caused_by       id of the `GraphBreak` whose resume frame this compile is
-program         a hash of the program itself, equal in every process, rank and place: "1:" and 16 hex digits
-caches          [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123, ...}, ...]: the fields of
-                `coldstep.model.Cache`; of "components", [{"name": ..., "hash": ..., "text": ...}, ...], a text stands
-                only where the process gives it for the first time; there one that is a whole configuration, as in
-                logs, may have "options", {"epilogue_fusion": "True", ...}
-outcome         compiled | cache_hit | skipped | discarded | limit | failed | traced_only (the last segment's End)
-framework_id    the framework's own id ("0/1")
-fingerprint     the framework's own hash of the graph
-operations      how many operations its graph has, by form: {"fx": 12}, {"jaxpr": 9}
-memory          the compiler's own figures: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192,
-                "reused_bytes": 512}: so much of the results lies in place of arguments
-error           its message when it failed
-failure         the graph break that it failed of, where none may be: the arguments of a `GraphBreak`
-failed_in       the function that failed to compile, with its source as `block`; the recorder adds it
-"""
+class CompileArgs:
+    """By name, the arguments of a compile's segments, on their `Begin` or `End`; of one compile's the later counts.
+    No object of this is made (a `TypedDict` takes each traced process 1.5 ms)."""
+
+    part: str
+    """One of forward | backward | attempt | autotune | ahead | load."""
+    function: str
+    """The user's name for it: "train_step", "<lambda>", "GPT.forward"."""
+    origin: str | None
+    """One of user | library | eager (the program's, by the rule of `coldstep.places`; a helper that a framework or a
+    library compiles for itself, of JAX's none; one of the framework's own eager operations); None where it is not
+    known which: it then counts as the user's own."""
+    key: str
+    """As "stack:file:qualname"."""
+    earlier: bool
+    """True where the framework had compiled this function before the trace: a recompile, too, of which the earlier
+    variants are not known, but for those of `before`."""
+    before: list[Args]
+    """The signatures of variants that are no compiles of this trace: [{"inputs": [...], "context": {...}}]."""
+    variant: int
+    """For one with `earlier`: which of its function's variants it is, by the framework's count."""
+    identity: str
+    """A text equal exactly when two compiles are of one identity (code object, module instance, which arguments are
+    static): a further compile of it is a recompile; empty where that is not known."""
+    location: Args | None
+    """Where the function is defined: {"file": absolute path, "line": int, "function": str}."""
+    module: str | None
+    """The name of the module that it is defined in, as `import` takes it."""
+    caller: Args | None
+    """The innermost frame in the user's files that called it, likewise."""
+    through: Args | None
+    """The library's function that this line calls, which calls the one compiled, and what it was given:
+    {"function": "JAXTrainer.fit", "arguments": [{"argument": "x", "type": "f32[1000,8]"}, ...]}."""
+    within: Args | None
+    """The user's function in which an operation ran outside of compiled ones, or of which a line cut a lazy graph:
+    {"function": "serve", "arguments": [{"argument": "tokens", "type": "list of 317 int"}], "location": where it is
+    defined, "caller": the user's line that called it, "jittable": the running line of the function, it or one around
+    it, that may be given to a compiler as it is}."""
+    inputs: list[dict[str, str]] | None
+    """The signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen."""
+    context: dict[str, str]
+    """The rest of the signature: {"donated": "x", "grad_mode": "on", ...}, all text, under the keys that
+    `coldstep.context` declares; a third party's collector puts under "cause <cause> <place>" a text whose
+    difference is that cause."""
+    guard_failures: list[str] | None
+    """The framework's own words, newest variant first."""
+    guarded: dict[str, dict[str, str]] | None
+    """The value now where those words look, by the framework's expression for the place: {"L['x'].n": {"argument":
+    "x.n", "place": "attribute", "value": "3"}, ...}."""
+    limit: int | None
+    """How many variants the framework allows."""
+    room: int | None
+    """How many further ones after this."""
+    dynamic: dict[str, str] | str
+    """What the graph leaves open: {"x": "0, 2" (dimensions), "n": "value"}, or NOTHING."""
+    fed_back: list[str]
+    """The arguments that a compiled function had returned: ["params['w']", ...]."""
+    effects: list[str]
+    """What a JAX program does besides computing its results, in words."""
+    constants: dict[str, int]
+    """The bytes of large arrays that a JAX program holds as constants, by type: {"f32[500,1000]": 2000000}."""
+    unrolled: Args | None
+    """The Python loop of which it holds every turn: {"location": its line, "turns": 12, "operations": 96 of them,
+    "of": 110 in all, "layers": where each turn reads inputs of its own}, or None."""
+    evidence: list[str]
+    """What shows that it was compiled, where no signature does."""
+    variables: list[str]
+    """Those that a function's first call made: ["dense/kernel", ...]."""
+    given_up: str
+    """Why the framework will never look at this code again, in its words, "" where it gives none."""
+    entry: bool
+    """Whether it is the very function that was given to the framework to compile."""
+    fullgraph: bool
+    """Whether it may only be one graph: the framework raises where it would else go on eagerly."""
+    parent: str | None
+    """Id of the compile that this one is nested in."""
+    caused_by: str | None
+    """Id of the `GraphBreak` whose resume frame this compile is."""
+    program: str | None
+    """A hash of the program itself, equal in every process, rank and place: "1:" and 16 hex digits."""
+    caches: list[Args]
+    """The fields of `coldstep.model.Cache`, [{"layer": "xla.persistent", "state": "hit", "saved_ns": 123, ...}, ...];
+    of "components", [{"name": ..., "hash": ..., "text": ...}, ...], a text stands only where the process gives it for
+    the first time; there one that is a whole configuration, as in logs, may have "options", {"epilogue_fusion": "True",
+    ...}."""
+    outcome: str
+    """One of compiled | cache_hit | skipped | discarded | limit | failed | traced_only: on the last segment's `End`."""
+    framework_id: str
+    """The framework's own id ("0/1")."""
+    fingerprint: str
+    """The framework's own hash of the graph."""
+    operations: dict[str, int]
+    """How many operations its graph has, by form: {"fx": 12}, {"jaxpr": 9}."""
+    memory: dict[str, int | None]
+    """The compiler's own figures: {"argument_bytes": 4096, "output_bytes": 512, "temp_bytes": 8192, "reused_bytes":
+    512}: so much of the results lies in place of arguments."""
+    error: str
+    """Its message when it failed."""
+    failure: Args
+    """The graph break that it failed of, where none may be: the arguments of a `GraphBreak`."""
+    failed_in: Args
+    """The function that failed to compile, with its source as `block`; the recorder adds it."""
 
 
 @slotted

@@ -24,8 +24,6 @@ _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 # Python: "/repo/venv/lib/python3.12/site-packages/jax/_src/api.py"
 # Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
 _PACKAGES = expression(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
-# Windows: "C:\\repo\\train.py"
-_OF_WINDOWS = expression(r"[A-Za-z]:[\\/]")
 _GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
 # JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
 _SOURCE = expression(r"/(jax)/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/")

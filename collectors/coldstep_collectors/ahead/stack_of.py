@@ -23,7 +23,7 @@ def stack_of(function: Callable[..., Any], *given: Any) -> str | None:
         return "dynamo"
     if (stack := _by_class(set[str]().union(*map(_packages, values)))) is not None:
         return stack
-    if "jax" in sys.modules and any(map(_is_typed, values)):
+    if "jax" in sys.modules and any(hasattr(each, "shape") and hasattr(each, "dtype") for each in values):
         return "jax"  # which takes NumPy's arrays as they are
     return None
 
@@ -47,7 +47,3 @@ def _is_lazy(value: Any) -> bool:
     if _is_torchs(value) and callable(getattr(type(value), "parameters", None)):
         value = next(iter(value.parameters()), None)
     return getattr(getattr(value, "device", None), "type", "") == "xla"
-
-
-def _is_typed(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype")

@@ -32,7 +32,7 @@ from coldstep_collectors.jax.describe import Describer
 from coldstep_collectors.jax.lookahead import Prospects
 from coldstep_collectors.jax.stale import Stale
 from coldstep_collectors.names import unknown_version
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.unrolled import unrolled
 
 TRACE, LOWER, XLA = "jax.trace", "jax.lower", "xla.compile"
@@ -138,8 +138,7 @@ class Jax:
             self._stale.tell()
         while self._thread.open and self._thread.open[-1].phase is None:
             self._abandon()
-        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
-        self._undo.clear()
+        left = undo_all(self._undo)
         self._listeners.clear()
         self._programs.clear()
         self._traced.clear()

@@ -67,7 +67,7 @@ class _Definition(NamedTuple):
 
 
 class Describer:
-    """Says in text what a dispatch compiles: the arguments of its compile, as `COMPILE_ARGS` lists them."""
+    """Says in text what a dispatch compiles: the arguments of its compile, as `CompileArgs` lists them."""
 
     def __init__(self, jax: Any, internals: Internals) -> None:
         self._jax = jax

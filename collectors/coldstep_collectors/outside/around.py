@@ -15,7 +15,7 @@ from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
 from coldstep.places import Places
 from coldstep.vocabulary import OURS
-from coldstep_collectors.patch import Patch
+from coldstep_collectors.patch import Patch, undo_all
 
 TRACK = "outside"
 
@@ -111,8 +111,7 @@ class Around:
         """Take all hooks away; what stays, in words."""
         for forget in self._forget:
             forget()
-        patches, self._patches = self._patches, []
-        return [words for patch in reversed(patches) if (words := patch.undo()) is not None]
+        return undo_all(self._patches)
 
     def _timed(self, real: Callable[..., Any], row: Watch) -> Callable[..., Any]:
         begins, ends, facts, result = self._begins, self._ends, self._facts, self._result

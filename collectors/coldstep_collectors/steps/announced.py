@@ -13,7 +13,7 @@ from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
 from coldstep.errors import interrupts
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps._private import trainers as private
 from coldstep_collectors.steps.call_sites import CallSites
 
@@ -77,8 +77,7 @@ class ToldSteps:
     def stop(self) -> list[str]:
         """Listen no longer; what stays, in words."""
         self._on = False
-        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
-        self._undo.clear()
+        left = undo_all(self._undo)
         for known in (self._loops, self._candidates, self._codes):
             known.clear()
         return left

@@ -16,7 +16,7 @@ from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts
 from coldstep_collectors.jax._private import calls as private
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps.call_sites import CallSites, name_of
 
 _HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
@@ -63,8 +63,7 @@ class JaxCalls:
 
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
-        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
-        self._undo.clear()
+        left = undo_all(self._undo)
         for known in (self._known, self._jitted, self._others, self._results):
             known.clear()
         return left

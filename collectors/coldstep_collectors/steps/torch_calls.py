@@ -16,7 +16,7 @@ from coldstep.clock import now
 from coldstep.errors import contained, interrupts
 from coldstep.events import Args, Finding
 from coldstep.places import location_of
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps.call_sites import CallSites, name_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
@@ -143,8 +143,7 @@ class TorchCalls:
     def stop(self) -> list[str]:
         """Watch no longer; what stays, in words."""
         self._on = False
-        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
-        self._undo.clear()
+        left = undo_all(self._undo)
         for known in (self._optimizers, self._begun, self._places, self._codes):
             known.clear()
         return left
@@ -226,7 +225,7 @@ class TorchCalls:
     def _scaler_updated(self, frame: FrameType) -> None:
         if not self._on:
             return
-        try:
+        with contained(self._fail):
             key = "scaler", id(frame.f_code), frame.f_lasti, get_ident()
             if key not in self._places:
                 self._codes[id(frame.f_code)] = frame.f_code
@@ -234,10 +233,6 @@ class TorchCalls:
                 self._places[key] = self._sites.candidate("optimizer", "torch.amp.GradScaler.update", users)
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append(now())
-        except Exception as error:
-            if interrupts(error):
-                raise
-            self._fail(error)
 
     # --- compiled functions -----------------------------------------------------------------------------------
 

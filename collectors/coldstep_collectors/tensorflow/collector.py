@@ -28,7 +28,7 @@ from coldstep.events import Args, Begin, End, Finding
 from coldstep.places import frames, location
 from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
-from coldstep_collectors.patch import Patch
+from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.source_lines import assigned_before
 from coldstep_collectors.steps.call_sites import CallSites
 from coldstep_collectors.tensorflow._private import hooks as private
@@ -121,8 +121,7 @@ class TensorFlow:
         if self._tensorflow is not None:
             self._note_eager()
             self._internals.unwatch_all()
-        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
-        self._patches.clear()
+        left = undo_all(self._patches)
         self._first.clear()
         self._of_graph.clear()
         self._being_traced.clear()
@@ -270,7 +269,7 @@ class TensorFlow:
         compile = Compile(self._sink.new_compile(), about, signature, tracing.jitted, captures)
         if owner is not None and tracing.scope == "VARIABLE_CREATION":
             self._first[owner] = compile
-        if _has_number(about):
+        if any(_NUMBER.fullmatch(row["type"]) for row in about["inputs"] or ()):
             self._watch_literals()
         return compile
 
@@ -495,11 +494,6 @@ def _variables(compile: Compile, concrete: Any) -> list[tuple[str, weakref.ref[A
         name = compile.captures.name_of(variable) if compile.captures is not None else None
         variables.append((name or str(variable.name).partition(":")[0], weakref.ref(variable)))
     return variables
-
-
-def _has_number(about: Args) -> bool:
-    """Whether a number is compiled in that another one could be equal to."""
-    return any(_NUMBER.fullmatch(row["type"]) for row in about["inputs"] or ())
 
 
 def _leaves(x: Any) -> Iterator[Any]:

@@ -34,7 +34,7 @@ _CONTEXT = {
 
 
 class Describer:
-    """Says in text what a trace is of: the arguments of its compile, as `COMPILE_ARGS` lists them."""
+    """Says in text what a trace is of: the arguments of its compile, as `CompileArgs` lists them."""
 
     def __init__(self, tensorflow: Any) -> None:
         self.places = Places(tensorflow)

@@ -43,7 +43,7 @@ class _Function:
 
 
 class Describer:
-    """Says in text what a frame's compile is: the arguments that `COMPILE_ARGS` lists."""
+    """Says in text what a frame's compile is: the arguments that `CompileArgs` lists."""
 
     def __init__(self, torch: Any, sees_regions: Callable[[], bool]) -> None:
         self._torch = torch

@@ -55,13 +55,9 @@ def describe(timings: Mapping[Any, float], name: str, inputs: list[Any]) -> Args
     # what needs no template is what is taken where nothing is tuned: the first of those that call a library
     untuned = next((ms for choice, ms in ran.items() if type(choice).__name__ == "ExternKernelCaller"), None)
     return {
-        "operation": f"{name}({', '.join(map(_sizes, inputs))})",
+        "operation": f"{name}({', '.join('x'.join(map(str, node.get_size())) for node in inputs)})",
         "choices": len(timings),
         "winner": str(getattr(winner, "name", type(winner).__name__)),
         "best_ns": round(ran[winner] * _MS),
         "untuned_ns": round(untuned * _MS) if untuned is not None else None,
     }
-
-
-def _sizes(node: Any) -> str:
-    return "x".join(map(str, node.get_size()))

@@ -78,7 +78,7 @@ class Cuts:
         place = self.known.get(identity)
         if place is None:
             where = location(file, line, function)
-            name = where["function"] if kind == "function" else f"{_WHAT[kind]} at {_base(file)}:{line}"
+            name = where["function"] if kind == "function" else f"{_WHAT[kind]} at {file.rpartition('/')[2]}:{line}"
             about = {
                 "function": name,
                 "origin": "user",
@@ -87,7 +87,3 @@ class Cuts:
             }
             place = self.known[identity] = Place(identity, about)
         return place
-
-
-def _base(file: str) -> str:
-    return file.rpartition("/")[2]

@@ -32,7 +32,6 @@ EXCEPTIONS = {
     "tracer/coldstep/analysis/steps/settling.py": "`derive.analyse` asks, and gives the answer to `settle`",
     "tracer/coldstep/recording/device_window.py": "is the name of an option",
     "tracer/coldstep/recording/ending.py": "is said only where `Recorder.uneventful`: no phase of a compiler, no child",
-    "tracer/coldstep/events.py": "says what an argument means",
     "tracer/coldstep/_util/installed.py": _INPUT,
     "tracer/coldstep/logs/__init__.py": "is of a log, and says what such a log does not hold",
     "tracer/coldstep/pftrace/reader.py": _INPUT,

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 import coldstep
-from coldstep.events import COMPILE_ARGS
+from coldstep.events import CompileArgs
 from coldstep.model import Location
 from coldstep.pftrace import layout, proto
 from coldstep.pftrace.reader import EventRow, rows
@@ -155,7 +155,7 @@ def test_what_stands_in_a_trace_is_documented() -> None:
     """docs/reference/format.md names every kind of track, every argument, every instant, and every part of the JSON."""
     named = set(re.findall(r"`([\w ]+)`", (Path(__file__).parents[3] / "docs" / "reference" / "format.md").read_text()))
     instants = {layout.STEP_BEGAN, layout.STEP_ENDED, layout.HEARTBEAT, layout.NOTE, layout.COLLECTOR, layout.CLOCK}
-    found = {*OURS.tracks, *instants, layout.GRAPH_BREAK, *re.findall(r"^(\w+)  ", COMPILE_ARGS, re.MULTILINE)}
+    found = {*OURS.tracks, *instants, layout.GRAPH_BREAK, *CompileArgs.__annotations__}
     for path in TRACES:
         for row in rows(path):
             if isinstance(row, EventRow) and row.kind != proto.COUNTER:

@@ -74,14 +74,10 @@ def _distributions(folder: str) -> Iterator[tuple[str, str]]:
         entries = os.listdir(folder)
     except OSError:
         return
-    for entry in sorted(entries, key=_is_of_others):
+    for entry in sorted(entries, key=lambda entry: not entry.startswith("coldstep")):
         if entry.lower().endswith(_KINDS):
             stem = entry.rpartition(".")[0].partition("-")[0]
             yield stem.lower().replace(".", "_"), os.path.join(folder, entry)
-
-
-def _is_of_others(entry: str) -> bool:
-    return not entry.startswith("coldstep")
 
 
 def _parsed(distribution: str) -> Iterator[Offer]:

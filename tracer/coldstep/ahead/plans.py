@@ -13,6 +13,7 @@ from coldstep.ahead.prices import Prices
 
 _MOST_BUCKETS = 16
 _MOST_CURVES = 4
+_PRICED = ("kind", "buckets", "compiles", "padding_share", "total_ns")
 _ENOUGH = 0.1  # of the padded work is padding: what is chosen at most where no price is known
 
 
@@ -54,11 +55,7 @@ class Curve:
             {
                 "argument": argument,
                 "dimension": dimension,
-                "kind": plan.kind,
-                "buckets": plan.buckets,
-                "compiles": plan.compiles,
-                "padding_share": plan.padding_share,
-                "total_ns": plan.total_ns,
+                **{name: getattr(plan, name) for name in _PRICED},
                 "chosen": number == self.chosen,
                 "code": plan.code,
             }

@@ -18,8 +18,8 @@ from coldstep.analysis.remedies.edits import (
     makes,
     method_owner,
     on_no_device,
-    parsed,
     state_made,
+    statements,
     with_argument,
 )  # fmt: skip
 from coldstep.analysis.remedies.row import Row
@@ -188,7 +188,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
     argument = seen.named(row.argument) if row.argument else "it"
     alike = [change for change in row.changes if change.mechanism == row.cause and change.argument]
     fixed = _ONE_SIZE
-    if not (row.argument is None or _is_a_mask(row)):
+    if row.argument is not None and not (row.after or "").startswith("bool"):  # a mask is no batch of data
         smaller = _is_a_smaller_batch(row) or (seen.within and row.pattern == "relaxed")
         fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if smaller else _ONE_SIZE
     root = ROOT.match(row.argument or "")
@@ -252,8 +252,7 @@ def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
 def _number(row: Recompile, seen: Seen) -> str:
     """The variable from which the numbers that differed are handed to an object made in the line of the call."""
     call = seen.place.call
-    tree = parsed(call.expression) if call is not None else None
-    match tree.body if tree is not None else []:
+    match statements(call.expression) if call is not None else []:
         case [ast.Expr(value=ast.Call() as made)]:
             given = {f".{each.arg}": ast.unparse(each.value) for each in made.keywords}
             rests = [root.string[root.end() :] for each in row.changes if (root := ROOT.match(each.argument or ""))]
@@ -351,8 +350,7 @@ def _needing(row: Recompile) -> str:
 
 
 def _needs(code: str, name: str) -> bool:
-    tree = parsed(code.strip())
-    parts = (part for node in ast.walk(tree) for part in _sized(node)) if tree is not None else ()
+    parts = (part for each in statements(code.strip()) for node in ast.walk(each) for part in _sized(node))
     return any(
         ast.unparse(each) == name
         for part in parts
@@ -386,30 +384,31 @@ def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
     own = {**_ANY, **(_rows(stack) or {})}
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
     key = _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
-    key = key or _BY_STACK.get(stack, _of_none)(row, seen) or f"{row.pattern} {row.cause}"
+    key = key or _BY_STACK[stack](row, seen) or f"{row.pattern} {row.cause}"
     return own.get(key) or own.get(row.cause) or own["unknown"]
+
+
+def _first(*rows: tuple[object, str]) -> str | None:
+    """The key of the first row that holds."""
+    return next((key for holds, key in rows if holds), None)
 
 
 def _key(row: Recompile, seen: Seen) -> str | None:
     """The key of the row for what was seen beyond the cause, whatever the stack."""
-    before, after = row.before or "", row.after or ""
-    if row.cause == "new_function" and seen.kept and run_of_its_cell(row.before) == run_of_its_cell(row.after):
-        return "kept function"
-    if row.cause == "new_function" and run_of_its_cell(row.before) != run_of_its_cell(row.after):
-        return "cell again"
-    if seen.once is not None:
-        return "made once"
-    if row.cause == "new_function" and makes(seen.place.line):
-        return "function of its line"
-    if row.pattern == "mode_toggle":
-        return "two modes"
-    if row.cause == "shape" and any(_PARAMETER in line for line in row.evidence):
-        return "shape of a parameter"
-    if row.cause == "dtype" and row.pattern is None and (is_wide(before, after) or is_wide(after, before)):
-        return "wide dtype"
-    if row.cause == "identity" and "freed" in before:
-        return "freed"
-    return "many objects" if row.cause == "identity" and after.startswith("another ") else None
+    cause, before, after = row.cause, row.before or "", row.after or ""
+    is_new, same_run = cause == "new_function", run_of_its_cell(row.before) == run_of_its_cell(row.after)
+    is_wider = is_wide(before, after) or is_wide(after, before)
+    return _first(
+        (is_new and seen.kept and same_run, "kept function"),
+        (is_new and not same_run, "cell again"),
+        (seen.once is not None, "made once"),
+        (is_new and makes(seen.place.line), "function of its line"),
+        (row.pattern == "mode_toggle", "two modes"),
+        (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
+        (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
+        (cause == "identity" and "freed" in before, "freed"),
+        (cause == "identity" and after.startswith("another "), "many objects"),
+    )
 
 
 def _of_xla(row: Recompile, seen: Seen) -> str:
@@ -418,10 +417,6 @@ def _of_xla(row: Recompile, seen: Seen) -> str:
     if row.cause == "baked_constant":
         return row.cause
     return "shape of XLA" if row.cause == "shape" else "value of XLA"
-
-
-def _of_none(row: Recompile, seen: Seen) -> str | None:
-    return None
 
 
 def _of_jax(row: Recompile, seen: Seen) -> str | None:
@@ -441,50 +436,38 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     return "static field"
 
 
+_GROUPS = "param_groups["
 _OF_A_MODULE = ("._parameters", "._buffers", "._modules")
 # coldstep: "stride 356 at dimension 0"
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 
 
 def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
-    if seen.mode:
-        return "mode of a warm-up"
-    constant = row.cause in _CONSTANTS
-    if row.cause == "container" and row.before in _NOTHING_YET:
-        return "container filled later"
-    if row.cause == "gradient_state" and row.before == "None":
-        return "gradient made later"
-    if row.cause == "optimizer_state" and seen.optimizer:
-        return "state of the optimizer"
-    if row.cause == "layout" and _OUTER_STRIDE.match(row.before or ""):
-        return "layout by a stride"
-    if row.cause == "container" and (row.argument or "").endswith(_OF_A_MODULE):
-        return "container of a module"
-    if row.cause == "type" and row.argument == "self":
-        return "type of self"
-    if row.cause == "type" and _PENDING in (row.before, row.after):
-        return "type of a collective"
-    if row.cause == "type" and _is_a_tensors_class(row):
-        return "type of a tensor"
-    if row.cause == "config" and row.argument == "num_threads":
-        return "threads"
-    if row.cause == "requires_grad" and seen.grad_off:
-        return "requires_grad without gradients"
-    if row.cause == "shape" and is_zero_or_one(row.before, row.after):
-        return "shape of 0 or 1"
-    if row.cause == "shape" and is_zero_or_one(row.after, row.before):
-        return "first shape of 0 or 1"
-    if constant and _is_a_choice(row):
-        return "choice"
-    if constant and "param_groups[" in (row.argument or ""):
-        return _of_optimizer(row.argument or "", seen)
-    if row.cause == "shape" and seen.within and seen.is_open is not False:
-        return "open shape within" if seen.is_open else "shape within"
-    if row.cause == "shape" and seen.is_open is not None:
-        return "open shape" if seen.is_open else "closed shape"
-    if seen.is_open:
-        return "open number" if _is_whole(row.after) or _needing(row) else "open float"
-    return "needed number" if constant and _needing(row) else None
+    cause, argument, before = row.cause, row.argument or "", row.before
+    is_shape, is_constant, is_needed = cause == "shape", cause in _CONSTANTS, bool(_needing(row))
+    return _first(
+        (seen.mode, "mode of a warm-up"),
+        (cause == "container" and before in _NOTHING_YET, "container filled later"),
+        (cause == "gradient_state" and before == "None", "gradient made later"),
+        (cause == "optimizer_state" and seen.optimizer, "state of the optimizer"),
+        (cause == "layout" and _OUTER_STRIDE.match(before or ""), "layout by a stride"),
+        (cause == "container" and argument.endswith(_OF_A_MODULE), "container of a module"),
+        (cause == "type" and argument == "self", "type of self"),
+        (cause == "type" and _PENDING in (before, row.after), "type of a collective"),
+        (cause == "type" and _is_a_tensors_class(row), "type of a tensor"),
+        (cause == "config" and argument == "num_threads", "threads"),
+        (cause == "requires_grad" and seen.grad_off, "requires_grad without gradients"),
+        (is_shape and is_zero_or_one(before, row.after), "shape of 0 or 1"),
+        (is_shape and is_zero_or_one(row.after, before), "first shape of 0 or 1"),
+        (is_constant and _is_a_choice(row), "choice"),
+        (is_constant and _GROUPS in argument, _of_optimizer(argument, seen)),
+        (is_shape and seen.within and seen.is_open, "open shape within"),
+        (is_shape and seen.within and seen.is_open is None, "shape within"),
+        (is_shape and seen.is_open, "open shape"),
+        (is_shape and seen.is_open is False, "closed shape"),
+        (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
+        (is_constant and is_needed, "needed number"),
+    )
 
 
 def _of_optimizer(setting: str, seen: Seen) -> str:
@@ -525,11 +508,6 @@ def _is_a_smaller_batch(row: Recompile) -> bool:
     at, sizes = differing(row.before, row.after), [dims(side) for side in (row.before, row.after)]
     smaller = at == [0] and all(side and side[0].isdigit() for side in sizes) and int(sizes[0][0]) > int(sizes[1][0])
     return smaller and not is_zero_or_one(row.before, row.after)
-
-
-def _is_a_mask(row: Recompile) -> bool:
-    """Whether it is a tensor of booleans that varies: no batch of data."""
-    return (row.after or "").startswith("bool")
 
 
 def _is_a_choice(row: Recompile) -> bool:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.analysis.remedies.blocks import Written, block_around, read
-from coldstep.analysis.remedies.edits import assigned_call, parsed, put_off
+from coldstep.analysis.remedies.edits import assigned_call, calls_in, put_off
 from coldstep.analysis.remedies.hoisted import class_above
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
@@ -337,9 +337,8 @@ def _named(statement: ast.stmt) -> set[str]:
 
 def _method(line: str) -> str:
     """The method of a logger that a line calls; "" where it calls none, or several."""
-    tree = parsed(line)
-    calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)] if tree is not None else []
-    found = {each.attr for each in calls if isinstance(each, ast.Attribute) and each.attr in _METHODS}
+    made = [each.func for each in calls_in(line)]
+    found = {each.attr for each in made if isinstance(each, ast.Attribute) and each.attr in _METHODS}
     return found.pop() if len(found) == 1 else ""
 
 

@@ -682,23 +682,9 @@ class _Culprits:
         known = self._known.get(compile_.id)
         if known is not None:
             return known
-        interval = compile_.segments[0].interval
-        step = self._trace.intervals[interval].step
-        where = in_step(self._trace.intervals[interval])
-        return Finding(
-            id="",
-            process=compile_.process,
-            kind="compile",
-            severity="warning",
-            interval=interval,
-            step=step,
-            cost_ns=compile_.wall_ns,
-            location=compile_.caller or compile_.location,
-            text=f"{compile_.function} {without_recompile(compile_)}{where}",
-            evidence=[],
-            advice="",
-            refs=[compile_.id],
-        )
+        where = in_step(self._trace.intervals[compile_.segments[0].interval])
+        text = f"{compile_.function} {without_recompile(compile_)}{where}"
+        return of_compile(self._trace, compile_, "compile", "warning", text)
 
 
 def _needed(budget: Budget, baseline: bool) -> set[str]:

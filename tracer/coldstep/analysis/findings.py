@@ -110,15 +110,12 @@ def _unseen(trace: Trace) -> Iterator[Finding]:
 
 
 def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:
-    where = in_step(trace.intervals[row.interval])
-    change = what_changed(row)
+    at, change = trace.intervals[row.interval], what_changed(row)
     return finding(
         "recompile",
         "warning",
-        f"{compile_.function} recompiled{where} ({' and '.join(alike(row))})" + (f": {change}" if change else ""),
-        process=row.process,
-        interval=row.interval,
-        step=row.step,
+        f"{compile_.function} recompiled{in_step(at)} ({' and '.join(alike(row))})" + (f": {change}" if change else ""),
+        at=at,
         cost_ns=row.cost_ns,
         location=compile_.caller or compile_.location,
         evidence=row.evidence,
@@ -139,9 +136,7 @@ def _graph_breaks(trace: Trace) -> Iterator[Finding]:
             "graph_break",
             "warning",
             f"Graph break in {row.function} ({row.kind}){times}" + (f": {what}" if what else ""),
-            process=row.process,
-            interval=row.interval,
-            step=row.step,
+            at=trace.intervals[row.interval],
             cost_ns=row.cost_ns,
             location=row.location,
             evidence=[row.reason, *below(trace, row.id), *row.hints, *again],
@@ -196,9 +191,7 @@ def _not_settled(trace: Trace, row: Settling) -> Finding:
         "not_settled",
         "warning",
         f"{row.name} never settled: in {len(steps)} steps there were no three in a row that {nothing}",
-        process=row.process,
-        interval=steps[-1].index,
-        step=steps[-1].step,
+        at=steps[-1],
         refs=[cause.compile for cause in row.causes if cause.compile],
     )
 
@@ -226,7 +219,7 @@ def _eager(trace: Trace) -> list[Finding]:
             groups[row.process, (interval.name or "") if later else interval.index].append(row)
     rows = [eager_programs.told(trace, group) for group in repeated] + single
     severity: Severity
-    for (process, where), programs in groups.items():
+    for (_, where), programs in groups.items():
         cost_ns = sum(row.wall_ns for row in programs)
         intervals = sorted({row.segments[0].interval for row in programs})
         first = trace.intervals[intervals[0]]
@@ -252,9 +245,7 @@ def _eager(trace: Trace) -> list[Finding]:
                 "eager_compiles",
                 severity,
                 text,
-                process=process,
-                interval=first.index,
-                step=first.step,
+                at=first,
                 cost_ns=cost_ns,
                 location=_dearest(programs),
                 advice=advice,
@@ -279,7 +270,7 @@ def _dispatch(trace: Trace) -> list[Finding]:
     steps that do nothing else are not spoken of."""
     compiles = {row.id: row for row in trace.compiles}
     rows = []
-    for (process, name), steps in kinds(trace.intervals, trace.unfinished).items():
+    for (_, name), steps in kinds(trace.intervals, trace.unfinished).items():
         hasty = Steps(part for part in steps.parts if part.measures == "dispatch")
         started = any(part.python_dispatches for part in steps.parts) or any(
             _is_asynchronous(trace, compiles[c]) for row in steps.alone() for c in row.compiles
@@ -292,9 +283,7 @@ def _dispatch(trace: Trace) -> list[Finding]:
                     "dispatch_timed",
                     "note",
                     f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it",
-                    process=process,
-                    interval=hasty[0].index,
-                    step=hasty[0].step,
+                    at=hasty[0],
                     advice=f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it.",
                 )
             )

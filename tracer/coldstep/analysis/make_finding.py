@@ -27,8 +27,7 @@ def finding(
     text: str,
     *,
     process: int = 0,
-    interval: int | None = None,
-    step: int | None = None,
+    at: Interval | None = None,
     cost_ns: int = 0,
     location: Location | None = None,
     evidence: list[str] | None = None,
@@ -37,9 +36,11 @@ def finding(
     remedies: list[Remedy] | None = None,
     how: How = "edit",
 ) -> Finding:
-    """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`."""
+    """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`. It
+    is of the process and the step of the interval `at`, where that is given."""
+    of, interval, step = (at.process, at.index, at.step) if at is not None else (process, None, None)
     row = Finding(
-        "", process, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or [],
+        "", of, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or [],
         remedies or [],
     )  # fmt: skip
     return with_remedy(row, how) if remedies is None else row
@@ -67,14 +68,11 @@ def of_compile(
     remedies: list[Remedy] | None = None,
 ) -> Finding:
     """A finding about one compile, where and when it began; its cost and itself unless given."""
-    interval = row.segments[0].interval
     return finding(
         kind,
         severity,
         text,
-        process=row.process,
-        interval=interval,
-        step=trace.intervals[interval].step,
+        at=trace.intervals[row.segments[0].interval],
         cost_ns=row.wall_ns if cost_ns is None else cost_ns,
         location=row.caller or row.location,
         evidence=evidence,

@@ -32,7 +32,7 @@ def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | Non
         return "fed_back_output"
     if row.cause == "shape" and _is_last_batch(row, trace):
         return "last_batch"
-    if _is_switch(row) and _comes_back(row, trace):
+    if (row.cause in _MODES or {row.before, row.after} == {"True", "False"}) and _comes_back(row, trace):
         return "mode_toggle"
     return None
 
@@ -96,10 +96,6 @@ def _is_last_batch(row: Recompile, trace: Trace) -> bool:
         return False
     last = _last_index(trace, at)
     return last is not None and last <= at.index
-
-
-def _is_switch(row: Recompile) -> bool:
-    return row.cause in _MODES or {row.before, row.after} == {"True", "False"}
 
 
 def _comes_back(row: Recompile, trace: Trace) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
-from coldstep._util.figures import duration, listed, times
+from coldstep._util.figures import count, duration, listed, times
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.sets import in_one_order
@@ -91,12 +91,10 @@ def _no_graph(trace: Trace) -> Iterator[Finding]:
             breaks = [each for each in trace.graph_breaks if each.process == process.index]
             reasons = [*dict.fromkeys(each.reason for each in breaks)]
             broken = next((each for each in breaks if each.compile == row.id), None)
-            if broken is None:
-                yield of_compile(trace, row, "silent_eager", "warning", text, evidence=reasons, advice=_INNER)
-                continue
+            advice, remedies = (broken.advice, broken.remedies) if broken is not None else (_INNER, None)
             yield of_compile(
-                trace, row, "silent_eager", "warning", text, evidence=reasons, advice=broken.advice,
-                refs=[row.id, broken.id], remedies=broken.remedies,
+                trace, row, "silent_eager", "warning", text, evidence=reasons, advice=advice,
+                refs=[each.id for each in (row, broken) if each is not None], remedies=remedies,
             )  # fmt: skip
 
 
@@ -116,7 +114,8 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
         if lost:
             recompile = why.get(row.id)
             change = f" ({what_changed(recompile)})" if recompile else ""
-            text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {_variants(lost)} included"
+            own = count(lost, "compiled variant")
+            text = f"one call of it {what}{change}, and PyTorch then gave up all of it, its {own} included"
         elif empty:
             text = f"its first call {what}, and PyTorch never looks at it again"
         else:
@@ -135,10 +134,6 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
             ],
             advice=_CALL_LATER if empty else _SPLIT if reason else "",
         )
-
-
-def _variants(n: int) -> str:
-    return f"{n} compiled variant{'s' if n > 1 else ''}"
 
 
 def _variants_before(trace: Trace, row: Compile) -> int:
@@ -204,9 +199,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 "note",
                 f"{name}: none of the {len(steady)} steady steps stayed on JAX's fast path: calls went through Python "
                 f"({median(calls):g} in each step), though nothing was compiled",
-                process=process,
-                interval=steady[0].index,
-                step=steady[0].step,
+                at=steady[0],
                 evidence=effects,
                 advice=advice_of(mended)
                 or "The trace does not show why: look for an object that each call makes anew, such as a reference "
@@ -223,9 +216,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                 "note",
                 f"{name}: calls of a function with a callback go through Python, in each of the {len(steady)} steady "
                 "steps, and not JAX's fast path",
-                process=process,
-                interval=steady[0].index,
-                step=steady[0].step,
+                at=steady[0],
                 evidence=effects,
                 advice=advice_of(mended),
                 remedies=mended,
@@ -240,9 +231,7 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
                     f"{name}: step {step.step} took {duration(step.wall_ns)}, {step.wall_ns / usual:.0f} times a "
                     "steady step, and compiled nothing, but called JAX through Python "
                     f"{times(step.python_dispatches or 0)}: its inputs were new to the fast path",
-                    process=process,
-                    interval=step.index,
-                    step=step.step,
+                    at=step,
                     cost_ns=round(step.wall_ns - usual),
                     advice="Hand in the same kinds of objects at every call: arrays of one kind, placed alike.",
                 )
@@ -290,7 +279,6 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         if not rows:
             continue
         first = rows[0]
-        interval = first.segments[0].interval
         loaded_from = len(hits[process])
         calls_back = any(cache.why == "host_callback" for cache in first.caches)
         mended = without_callback(trace, first) if calls_back else in_one_order(trace, first)
@@ -299,9 +287,7 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
             "note",
             f"{listed((row.function for row in rows), MOST_NAMED)} compiled anew although a disk cache was on, and "
             f"filled: {loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
-            process=process,
-            interval=interval,
-            step=trace.intervals[interval].step,
+            at=trace.intervals[first.segments[0].interval],
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,
             evidence=[f"{row.function}: {why}" for row in rows for why in _why_missed(row)][:MOST_NAMED],

@@ -62,7 +62,7 @@ def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None 
     ]
     phases = [row for row in rows if row.what in trace.vocabulary.phases]
     programs = [row for row in rows if row.what not in trace.vocabulary.phases]
-    kinds = [row for kind in (phases, programs) if _work(kind) >= _LEAST_NS for row in kind]
+    kinds = [row for kind in (phases, programs) if sum(each.work_ns for each in kind) >= _LEAST_NS for row in kind]
     if not kinds:
         return None
     most = sorted(kinds, key=lambda row: -row.work_ns)
@@ -110,10 +110,6 @@ def child_words(row: Child) -> str:
     took = f"{duration(row.cpu_ns)} of processor time in " if row.cpu_ns is not None else ""
     number = f"process {row.pid}, " if row.pid else ""
     return f"{row.command or row.name} ({number}{imported}, {took}{duration(row.wall_ns)})"
-
-
-def _work(rows: Sequence[Unplaced]) -> int:
-    return sum(row.work_ns for row in rows)
 
 
 def _union(rows: Sequence[Unplaced]) -> int:

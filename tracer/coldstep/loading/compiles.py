@@ -216,9 +216,7 @@ class CompileReader:
             caches=self._caches.read(args.get("caches") or []),
             fingerprint=text(args.get("fingerprint")),
             ir=self._graphs(compile_id, args.get("operations") or {}),
-            memory=Memory(**{name: number(needed.get(name)) for name in _MEMORY})
-            if (needed := args.get("memory"))
-            else None,
+            memory=_memory(args.get("memory")),
             program=text(args.get("program")),
         )
 

@@ -265,9 +265,6 @@ class Rows:
         elif (take := _INSTANTS.get(row.name)) is not None:
             take(self, row)
 
-    def _lines(self, row: EventRow) -> None:
-        self.lines.append(row.args)
-
     def _ended(self, row: EventRow) -> None:
         self.args |= row.args
 
@@ -281,12 +278,6 @@ class Rows:
         known = self.candidates.setdefault(str(row.args.pop("candidate")), {"calls": Spans()})
         known["calls"].extend(read(str(row.args.pop("calls")), row.ns))
         known |= row.args
-
-    def _graph_break(self, row: EventRow) -> None:
-        self.breaks.append(row)
-
-    def _note(self, row: EventRow) -> None:
-        self.notes.append(str(row.args.get("text", "")))
 
     def _clock(self, row: EventRow) -> None:
         numbers = (int(row.args[key]) for key in ("slices", "dropped", "clock_bound_ns"))
@@ -308,15 +299,15 @@ _TAKES: dict[str, Callable[[Rows, Track, EventRow], None]] = {
 _STEPPED = (Rows._slice, Rows._phase)
 """What takes in the events of a step that may be folded."""
 
-_INSTANTS: dict[str, Callable[[Rows, EventRow], None]] = {
+_INSTANTS: dict[str, Callable[[Rows, EventRow], object]] = {
     layout.STEP_BEGAN: Rows._step_began,
     layout.STEP_ENDED: Rows._step_ended,
     layout.CANDIDATE: Rows._candidate,
-    layout.GRAPH_BREAK: Rows._graph_break,
-    layout.NOTE: Rows._note,
+    layout.GRAPH_BREAK: lambda rows, row: rows.breaks.append(row),
+    layout.NOTE: lambda rows, row: rows.notes.append(str(row.args.get("text", ""))),
     layout.CLOCK: Rows._clock,
     layout.COLLECTOR: Rows._collector,
-    layout.LINES: Rows._lines,
+    layout.LINES: lambda rows, row: rows.lines.append(row.args),
     layout.ENDED: Rows._ended,
 }
 """By name of an instant, what takes it in."""

@@ -38,7 +38,6 @@ class Intake:
         ahead: LookAhead,
         idle_since: Callable[[], int | None],
     ) -> None:
-        self._drain = drain
         self._buffers = drain.buffers
         self._steps = steps
         self._attached = attached

@@ -51,7 +51,6 @@ from coldstep.rows.variants import counts_for_step_before
 from coldstep.vocabulary import of_trace
 
 _IR_PIECE = 1 << 16
-_ARROWS = 8  # recompiles that an arrow can go to from what they replace, whose slice is written before they come
 _MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
 _BEAT_NS = 2_000_000_000  # between two signs of life of a process that waits
 UNDECLARED = "that its vocabulary does not have"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, compress, repeat
 from operator import sub
@@ -19,7 +19,7 @@ from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.model import InferredBy, Interval, Measures, StepLabel
 from coldstep.pftrace.layout import Track
-from coldstep.vocabulary import UNATTRIBUTED
+from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
 
 
 @slotted
@@ -382,6 +382,14 @@ def kinds(intervals: Sequence[Interval], unfinished: int | None = None) -> dict[
         if isinstance(part, Alike) or (part.kind == "step" and part.index != unfinished):
             by_kind.setdefault((part.process, part.name or ""), Steps()).add(part)
     return by_kind
+
+
+def imports_as_one(phases: Mapping[str, int]) -> Counter[str]:
+    """Nanoseconds by phase, those of all packages' imports as one."""
+    spent: Counter[str] = Counter()
+    for name, ns in phases.items():
+        spent[IMPORTS if name.startswith("import.") else name] += ns
+    return spent
 
 
 def phases_of(intervals: Iterable[Part], *, between: bool = False) -> Counter[str]:

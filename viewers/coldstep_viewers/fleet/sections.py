@@ -9,7 +9,6 @@ from coldstep.vocabulary import FRAMEWORKS
 from coldstep_viewers.fleet.database import Database
 
 Rows = list[dict[str, Any]]
-BY = ("commit", "host", "rank", "job", "day")
 _MOST = 20
 _PERCENTILES = (0.5, 0.95, 0.99)
 _MOST_GROUPS = 100

@@ -12,7 +12,8 @@ from markupsafe import Markup, escape
 
 from coldstep.analysis.across.frameworks import StackRow, Stacks
 from coldstep.analysis.programs.ir import Pair
-from coldstep.vocabulary import IMPORTS, UNATTRIBUTED
+from coldstep.rows.intervals import imports_as_one
+from coldstep.vocabulary import UNATTRIBUTED
 from coldstep_viewers.pages.frameworks_text import FIGURES, figures, lead, reasons, titles
 from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.pages.template import rendered, style, tone
@@ -120,21 +121,14 @@ def _largest_phases(stacks: Stacks) -> list[str]:
     """The phases that most time of all stacks went to, imports as one; then what is left, and what is unattributed."""
     spent: Counter[str] = Counter()
     for row in stacks.rows:
-        spent.update(_together(row))
+        spent.update(imports_as_one(row.phases))
     del spent[UNATTRIBUTED]
     named = [name for name, _ in spent.most_common(_MAX_PHASES)]
     return [*named, *([_OTHER] if len(spent) > len(named) else []), UNATTRIBUTED]
 
 
-def _together(row: StackRow) -> Counter[str]:
-    spent: Counter[str] = Counter()
-    for name, ns in row.phases.items():
-        spent[IMPORTS if name.startswith("import.") else name] += ns
-    return spent
-
-
 def _parts(stacks: Stacks, row: StackRow, shown: list[str], longest: int) -> list[_Part]:
-    spent = _together(row)
+    spent = imports_as_one(row.phases)
     rest = sum(ns for name, ns in spent.items() if name not in shown)
     parts, at = [], 0
     for name in shown:

@@ -20,7 +20,6 @@ from coldstep.analysis.caches.reuse import (
     NOT_WRITTEN,
     OFF,
     SCHEMA,
-    Again,
     Program,
     Reuse,
     foretold,
@@ -134,7 +133,7 @@ def _ledger(reuse: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
     least = second.wall_ns * _LEAST_SHARE
     for row in reuse.again:
         if row.ns >= least:
-            yield _line(_phase(row, vocabulary), row.ns, row.why)
+            yield _line(row.what if row.what == BEFORE else vocabulary.phase(row.what), row.ns, row.why)
     if small := sum(row.ns for row in reuse.again if row.ns < least):
         yield _line("smaller phases", small, "")
     if second.load_ns:
@@ -145,10 +144,6 @@ def _ledger(reuse: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
 
 def _line(what: str, ns: int, why: str) -> str:
     return f"  {what:<28}{duration(ns):>10}  {why}".rstrip()
-
-
-def _phase(row: Again, vocabulary: Vocabulary) -> str:
-    return row.what if row.what == BEFORE else vocabulary.phase(row.what)
 
 
 def _reasons(rows: Iterable[Program], title: str) -> Iterator[str]:

@@ -22,9 +22,9 @@ from coldstep.analysis.programs.ir import compare
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
-from coldstep.rows.intervals import Alike, Steps, end_ns, kinds, parts, unit
+from coldstep.rows.intervals import Alike, Steps, end_ns, imports_as_one, kinds, parts, unit
 from coldstep.rows.variants import is_variant
-from coldstep.vocabulary import CACHES, IMPORTS, UNATTRIBUTED
+from coldstep.vocabulary import CACHES, UNATTRIBUTED
 from coldstep_viewers.pages.programs import side_by_side
 from coldstep_viewers.pages.template import cut, rendered, scripts, style, tone
 from coldstep_viewers.report.answers import head
@@ -295,7 +295,7 @@ def _kinds(trace: Trace) -> list[_Kind]:
 def _kind(trace: Trace, process: int, name: str) -> _Kind:
     steps = _steps(trace, process, name)
     groups = _groups(steps)
-    shares = [_shares(group) for group in groups]
+    shares = [imports_as_one(group.spent()) for group in groups]
     weights: Counter[str] = Counter()
     for row in shares:
         wall = sum(row.values()) or 1
@@ -353,14 +353,6 @@ def _groups(steps: Steps) -> list[Steps]:
         groups += [steps.part(position, position + 1)] if position < len(steps) else []
         at = position + 1
     return groups
-
-
-def _shares(steps: Steps) -> Counter[str]:
-    """The phases of some steps and what is unattributed, in nanoseconds; all imports are one."""
-    shares: Counter[str] = Counter({UNATTRIBUTED: 0})
-    for name, ns in steps.spent().items():
-        shares[IMPORTS if name.startswith("import.") else name] += ns
-    return shares
 
 
 # --- findings -----------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def _document(trace: Trace, changed: bool, indent: int | None, ir: bool) -> Iter
         elif isinstance(rows, list):
             yield from _rows(rows, encode, indent)
         else:
-            yield _moved(encode(rows), indent)
+            yield encode(rows) if indent is None else indented(encode(rows), " " * indent).lstrip()
     yield "}" if indent is None else "\n}"
 
 
@@ -56,10 +56,6 @@ def _rows(rows: Iterable[Any], encode: Any, indent: int | None) -> Iterator[str]
             yield f"{'' if first else ','}\n{indented(encode(row), ' ' * 2 * indent)}"
         first = False
     yield "]" if indent is None or first else f"\n{' ' * indent}]"
-
-
-def _moved(encoded: str, indent: int | None) -> str:
-    return encoded if indent is None else indented(encoded, " " * indent).lstrip()
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[str]:

@@ -69,7 +69,7 @@ class Stretch:
     def _note(self, name: str, ns: int, most: int) -> str:
         """Whose imports they are; how long other processes worked; what a sampler saw where no phase was open."""
         if name == IMPORTS:
-            return _packages(self.imports, most)
+            return _largest({name.removeprefix("import."): ns for name, ns in self.imports.items()}, most)
         if name in TRANSFERS:
             return _files([row for row in self.transfers if row.phase == name], most)
         if name == UNATTRIBUTED:
@@ -283,10 +283,6 @@ def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 def _smaller(small: list[int]) -> Row:
     return Row(SMALLER, count(len(small), "smaller phase"), sum(small))
-
-
-def _packages(imports: dict[str, int], most: int) -> str:
-    return _largest({name.removeprefix("import."): ns for name, ns in imports.items()}, most)
 
 
 def _largest(named: dict[str, int], most: int) -> str:

@@ -21,7 +21,7 @@ from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.errors import first_line
 from coldstep.events import Args
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.sha import sha256
 
 _UNSEEN_KEYS = Unseen("what the keys of the persistent cache are made of (this version of JAX makes them another way)")
@@ -113,8 +113,7 @@ class Lookups:
         self._said: set[tuple[str, str]] = set()
         self._usual: tuple[dict[str, str], frozenset[str]] | None = None
         self._was_off = False
-        self._undo: list[Undo] = []
-        self._missing = missing
+        self._undo: list[Patch] = []
         sees_keys = self._has(self._keys, "hashlib", "get", "_log_cache_key_hash")
         sees_writes = self._has(self._cache, "put_executable_and_time", "get_executable_and_time") and self._has(
             self._compiler, "_cache_read", "_cache_write"
@@ -136,9 +135,7 @@ class Lookups:
 
     def undo(self) -> str | None:
         """Remove all of it; returns, in words, the parts that are no longer ours to remove."""
-        left = [words for undo in reversed(self._undo) if (words := undo()) is not None]
-        self._undo.clear()
-        return ", ".join(dict.fromkeys(left)) or None
+        return ", ".join(dict.fromkeys(undo_all(self._undo))) or None
 
     def begin(self) -> None:
         """XLA's part of a compile begins on this thread."""
@@ -422,16 +419,8 @@ class Lookups:
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def _replace(self, owner: Any, name: str, ours: Any) -> None:
-        real = getattr(owner, name)
-        setattr(owner, name, ours)
-
-        def undo() -> str | None:
-            if getattr(owner, name) is not ours:
-                return "a wrapper of JAX's persistent cache, which another wrapper calls"
-            setattr(owner, name, real)
-            return None
-
-        self._undo.append(undo)
+        stays = "a wrapper of JAX's persistent cache, which another wrapper calls"
+        self._undo.append(Patch(owner, name, ours, stays))
 
 
 _ERRORS = {13: "read_only", 1: "read_only", 30: "read_only", 28: "full", 122: "full"}

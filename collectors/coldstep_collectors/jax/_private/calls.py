@@ -15,7 +15,7 @@ from typing import Any
 
 from coldstep.blind_spots import Unseen
 from coldstep_collectors.jax._private.pmap import mapped
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Patch, Undo
 
 FAST = Unseen("calls of a JAX function that is compiled already, from which steps are inferred")
 SLOW = Unseen("calls of a JAX function that compile, from which steps are inferred")
@@ -102,15 +102,8 @@ def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> 
         ended(sys._getframe(1))
         return asks(*args, **kwargs)
 
-    setattr(pjit, "_get_fastpath_data", asked)  # noqa: B010  # a module that mypy does not know
-
-    def undo() -> str | None:
-        if getattr(pjit, "_get_fastpath_data", None) is not asked:
-            return "a wrapper of what JAX asks at the end of a slow call, which another wrapper calls"
-        setattr(pjit, "_get_fastpath_data", asks)  # noqa: B010
-        return None
-
-    return undo
+    stays = "a wrapper of what JAX asks at the end of a slow call, which another wrapper calls"
+    return Patch(pjit, "_get_fastpath_data", asked, stays).undo
 
 
 def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:

@@ -23,7 +23,7 @@ from coldstep.places import absolute, location
 from coldstep_collectors.jax._private import names
 from coldstep_collectors.jax._private.pmap import Mapped, mapped
 from coldstep_collectors.names import code_of, has_fields, missing
-from coldstep_collectors.patch import Undo
+from coldstep_collectors.patch import Patch, Undo
 from coldstep_collectors.unrolled import MOST, Line, Operation
 
 STATIC: Any = object()
@@ -528,15 +528,8 @@ class Internals:
             if previous is not None:
                 previous(name, *args)
 
-        util.test_event_listener = shared
-
-        def undo() -> str | None:
-            if util.test_event_listener is not shared:
-                return "a listener for JAX's test events, which another listener calls"
-            util.test_event_listener = previous
-            return None
-
-        return undo
+        stays = "a listener for JAX's test events, which another listener calls"
+        return Patch(util, "test_event_listener", shared, stays).undo
 
     def unregister(self, listener: str) -> Callable[[Any], None] | None:
         """What takes a listener away where `jax.monitoring` has nothing that does (before 0.8); None where none is."""
@@ -568,19 +561,11 @@ class Internals:
             finally:
                 end(event, begun, time.time(), fun_name=fun_name)
 
-        dispatch.log_elapsed_time = announcing
-
-        def undo() -> str | None:
-            if dispatch.log_elapsed_time is not announcing:
-                return "a wrapper of JAX's measuring of its phases, which another wrapper calls"
-            dispatch.log_elapsed_time = measure
-            return None
-
-        return undo
+        stays = "a wrapper of JAX's measuring of its phases, which another wrapper calls"
+        return Patch(dispatch, "log_elapsed_time", announcing, stays).undo
 
     def around_backend_init(self, begin: Callable[[str], Any], end: Callable[[Any], None]) -> Undo:
         """Have `end(begin(platform))` called around the start of each backend (once per process and platform)."""
-        bridge = self._bridge
         initialize = names.START_BACKEND.find()
         if initialize is None:
             return lambda: None
@@ -593,15 +578,8 @@ class Internals:
             finally:
                 end(token)
 
-        bridge._init_backend = timed
-
-        def undo() -> str | None:
-            if bridge._init_backend is not timed:
-                return "a wrapper of JAX's backend initialisation, which another wrapper calls"
-            bridge._init_backend = initialize
-            return None
-
-        return undo
+        stays = "a wrapper of JAX's backend initialisation, which another wrapper calls"
+        return Patch(self._bridge, "_init_backend", timed, stays).undo
 
 
 def has_run(jitted: Any) -> bool:

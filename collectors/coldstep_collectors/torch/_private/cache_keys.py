@@ -16,7 +16,7 @@ from coldstep._util.expressions import expression
 from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep_collectors.names import Hook
-from coldstep_collectors.patch import Patch
+from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.sha import sha256
 from coldstep_collectors.torch._private import names
 
@@ -219,9 +219,7 @@ class Writes:
 
     def remove(self) -> list[str]:
         """Undo the patches that are still ours."""
-        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
-        self._patches.clear()
-        return left
+        return undo_all(self._patches)
 
     def components_of(self, key: str | None) -> list[Args]:
         """Those of AOTAutograd's key that was missed, once."""

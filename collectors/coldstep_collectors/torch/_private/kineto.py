@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from coldstep_collectors.names import is_older, missing
-from coldstep_collectors.patch import Patch
+from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.profiler_session import MARK
 from coldstep_collectors.torch._private import names
 
@@ -76,9 +76,7 @@ class Kineto:
         return self._marker(MARK)
 
     def stop(self, within: str) -> list[Any]:
-        for patch in self._patches:
-            patch.undo()
-        self._patches.clear()
+        undo_all(self._patches)
         profile, self._profile = self._profile, None
         try:
             if not self._outlived:

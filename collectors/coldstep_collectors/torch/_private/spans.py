@@ -17,7 +17,7 @@ from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CHOICES, KERNELS, Args, Begin, End
 from coldstep_collectors.names import missing
-from coldstep_collectors.patch import Patch
+from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.torch._private import aside, names
 from coldstep_collectors.torch._private.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, Profile, cache_answer
@@ -162,9 +162,8 @@ class Spans:
             return []
         if _shared is self:
             _shared = None
-        left = [words for patch in reversed(self._patches) if (words := patch.undo()) is not None]
+        left = undo_all(self._patches)
         left += self.writes.remove() if self.writes is not None else []
-        self._patches.clear()
         self._compiles.clear()
         self._ids.clear()
         return left

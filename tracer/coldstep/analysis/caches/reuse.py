@@ -7,7 +7,7 @@ the three add up.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from coldstep._util.slotted import slotted
 from coldstep.analysis.caches.keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
@@ -15,7 +15,7 @@ from coldstep.analysis.caches.pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, 
 from coldstep.analysis.programs.sources import renumbered
 from coldstep.analysis.unobserved import unseen_route
 from coldstep.model import UNATTRIBUTED, Component, Trace
-from coldstep.rows.intervals import parts, phases_of
+from coldstep.rows.intervals import imports_as_one, parts, phases_of
 from coldstep.signature import Change, differences
 from coldstep.vocabulary import IMPORTS, is_of_program
 
@@ -125,7 +125,7 @@ def foretold(trace: Trace, process: int = 0, *, lost: Collection[Entry] = ()) ->
         program = _foretold(row, late=row.cache.layer in set_late)
         if (row.compile.id, row.cache.layer, row.cache.part) in lost:
             program = _program(row, None, MISSED)
-        covered = {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
+        covered = _covered(row, own)
         if program.verdict != HIT:
             program.cost_ns = sum(covered.values())
         elif row.cache.state == "hit":
@@ -149,14 +149,12 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
     for before, after in pairs(list(asked(earlier, process)), list(asked(later, other))):
         program = _verdict(before, after, earlier, later)
         if after is not None and program.verdict != HIT:
-            phases = own[after.compile.id]
-            program.cost_ns = sum(phases.get(phase, 0) for phase in COVERED.get(after.cache.layer, ()))
+            program.cost_ns = sum(_covered(after, own).values())
         programs.append(program)
     loads, load = Counter[str](), 0
     for row in asked(later, other):
         if row.cache.state == "hit":
-            covered = {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
-            taken = _taken(covered, row.cache.load_ns or 0)
+            taken = _taken(_covered(row, own), row.cache.load_ns or 0)
             loads.update(taken)
             load += sum(taken.values())
     again, second = _ledger(later, other, loads, load)
@@ -333,6 +331,11 @@ def _own_phases(trace: Trace, process: int) -> dict[str, Counter[str]]:
     return by_compile
 
 
+def _covered(row: Asked, own: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The time of the phases that an entry would have saved."""
+    return {phase: own[row.compile.id].get(phase, 0) for phase in COVERED.get(row.cache.layer, ())}
+
+
 def _taken(covered: dict[str, int], ns: int) -> Counter[str]:
     """So much of the phases, in their order."""
     taken: Counter[str] = Counter()
@@ -354,8 +357,7 @@ def _ledger(trace: Trace, process: int, saved: Counter[str], load_ns: int) -> tu
     spent: Counter[str] = Counter({BEFORE: row.before_trace_ns})
     phases = phases_of((part for part in parts(trace.intervals) if part.process == process), between=True)
     unattributed = phases.pop(UNATTRIBUTED, 0)
-    for phase, ns in phases.items():
-        spent[IMPORTS if phase.startswith("import.") else phase] += ns
+    spent.update(imports_as_one(phases))
     cut = {phase: min(max(0, ns), spent[phase]) for phase, ns in saved.items()}
     loadable = {phase for phases in COVERED.values() for phase in phases}
     again = [

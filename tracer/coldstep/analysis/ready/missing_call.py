@@ -274,9 +274,13 @@ class _Writer:
         if tree is None:
             return None
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        named = [call for call in calls if _last(call) == self._short]
+        named = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == self._short]
         if not named:
-            named = [call for call in calls if _first(call) not in _NOT_CALLED and self._fits(call)]
+            named = [
+                call
+                for call in calls
+                if ast.unparse(call.func).partition(".")[0] not in _NOT_CALLED and self._fits(call)
+            ]
         if len(named) != 1 or any(isinstance(each, ast.Starred) for each in named[0].args):
             return None
         call = named[0]
@@ -341,14 +345,6 @@ def _parsed(trace: Trace, place: Location | None) -> ast.Module | None:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return None
-
-
-def _last(call: ast.Call) -> str:
-    return ast.unparse(call.func).rpartition(".")[2]
-
-
-def _first(call: ast.Call) -> str:
-    return ast.unparse(call.func).partition(".")[0]
 
 
 def _at(place: Location | None) -> str:

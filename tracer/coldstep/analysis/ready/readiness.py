@@ -60,7 +60,6 @@ class _Look:
     def __init__(self, trace: Trace, ready: Ready, until: int | None) -> None:
         self._trace, self._ready, self._until = trace, ready, until
         own = [row for row in trace.compiles if row.process == ready.process]
-        self._by_id = {row.id: row for row in own}
         self._recompiles = {row.compile: row for row in trace.recompiles}
         self._warm: dict[object, list[Compile]] = defaultdict(list)
         for row in own:
@@ -127,7 +126,7 @@ class _Look:
             cause=cause,
             argument=first.argument if first is not None else None,
             nearest=near.id if near is not None else None,
-            differs=self._differs(row, near, cause, changes),
+            differs=self._differs(row, near, changes),
             cost_ns=self._cost(row),
         )
         if self._is_later_part(row):
@@ -161,7 +160,7 @@ class _Look:
             return "unknown", why.changes
         return why.change.mechanism, [why.change, *(each for each in why.changes if each is not why.change)]
 
-    def _differs(self, row: Compile, near: Compile | None, cause: str, changes: Sequence[Change]) -> str:
+    def _differs(self, row: Compile, near: Compile | None, changes: Sequence[Change]) -> str:
         if self._began(row) < self._ready.ns:
             return _STILL
         if self._is_later_part(row):
@@ -325,9 +324,7 @@ def _of_build(trace: Trace, row: Readiness, build: Build) -> Finding:
         "after_ready",
         "warning",
         f"{build.name} {did} after {row.name}{in_step(at)}, by {build.tool}",
-        process=build.process,
-        interval=at.index,
-        step=at.step,
+        at=at,
         cost_ns=build.wall_ns,
         location=build.location,
         refs=[build.id],

@@ -253,32 +253,23 @@ def _limits(trace: Trace) -> Iterator[Finding]:
             match = _LIMIT.search(error)  # there are two limits, and only the error tells which
             limit = match[1] if match else reached.variant.limit
             variants = f"{limit} variants" if limit is not None else "variants"
-            yield of_compile(
-                trace,
-                reached,
-                "cache_limit",
-                "error",
-                f"{reached.function} reached its limit of {variants}: no more are compiled, and from here on "
-                f"calls that fit none of them {_UNCOMPILED[trace.details[reached.id].fullgraph]}",
-                evidence=[*evidence, *in_short(trace.details[reached.id].guard_failures), *([error] if error else [])],
-                advice=advice,
-                refs=[reached.id, *refs],
-                remedies=mending,
-            )
+            text = f"{reached.function} reached its limit of {variants}: no more are compiled, and from here on calls"
+            evidence += [*in_short(trace.details[reached.id].guard_failures), *([error] if error else [])]
         else:
             at = (last.variant.limit or 0) - (room or 0)
-            yield of_compile(
-                trace,
-                last,
-                "cache_limit_near",
-                "warning",
-                f"{last.function} is at variant {at} of {last.variant.limit}: beyond these, calls that fit "
-                f"none of them {_UNCOMPILED[trace.details[last.id].fullgraph]}",
-                evidence=evidence,
-                advice=advice,
-                refs=[last.id, *refs],
-                remedies=mending,
-            )
+            text = f"{last.function} is at variant {at} of {last.variant.limit}: beyond these, calls"
+        row = reached or last
+        yield of_compile(
+            trace,
+            row,
+            "cache_limit" if reached is not None else "cache_limit_near",
+            "error" if reached is not None else "warning",
+            f"{text} that fit none of them {_UNCOMPILED[trace.details[row.id].fullgraph]}",
+            evidence=evidence,
+            advice=advice,
+            refs=[row.id, *refs],
+            remedies=mending,
+        )
 
 
 def _modules(trace: Trace, rows: list[Compile]) -> list[str]:

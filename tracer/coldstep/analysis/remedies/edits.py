@@ -65,6 +65,17 @@ def parsed(text: str) -> ast.Module | None:
     return None
 
 
+def statements(text: str) -> list[ast.stmt]:
+    """Those of a text; none where it is no Python."""
+    tree = parsed(text)
+    return tree.body if tree is not None else []
+
+
+def calls_in(line: str) -> list[ast.Call]:
+    """All calls of a line, the outer ones first."""
+    return [node for each in statements(line.strip()) for node in ast.walk(each) if isinstance(node, ast.Call)]
+
+
 def takes_lines(line: str) -> bool:
     """Whether a statement may stand right above a line, or below it, with its indentation."""
     return not line.startswith(_CLAUSES)
@@ -135,8 +146,7 @@ def with_keyword(decorator: str, keyword: str) -> str:
 
 def in_place(line: str) -> str:
     """`model.compile(mode="default")` of a line `model = torch.compile(model, mode="default")`; "" of any other."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [
             ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=made, args=[ast.Name() as model]) as call)
         ]:
@@ -149,18 +159,14 @@ def in_place(line: str) -> str:
 
 def called(line: str) -> str:
     """What a line calls with arguments, where that is one object by its name or attribute; "" of any other line."""
-    tree = parsed(line.strip())
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args] if tree is not None else []
-    made = {ast.unparse(node.func) for node in calls}
+    made = {ast.unparse(node.func) for node in calls_in(line) if node.args}
     objects = [name for name in made if _is_object(name) and not hasattr(builtins, name)]
     return objects[0] if len(objects) == 1 else ""
 
 
 def makes(line: str) -> str:
     """`jit(grad(loss))` of a line that calls what that returns, `jit(grad(loss))(x)`; "" of any other line."""
-    tree = parsed(line.strip())
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
-    made = [ast.unparse(each) for each in calls if isinstance(each, ast.Call)]
+    made = [ast.unparse(each.func) for each in calls_in(line) if isinstance(each.func, ast.Call)]
     return made[0] if len(made) == 1 and len(made[0]) <= _MAX_PLAIN_CHARS else ""
 
 
@@ -184,8 +190,7 @@ def state_made(line: str, keys: str) -> str:
 
 def optimizer_made(line: str) -> str:
     """The variable that a line gives a new optimizer of torch.optim; "" of any other line."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=made))]:
             return target.id if _OPTIM.search(ast.unparse(made)) else ""
     return ""
@@ -213,24 +218,20 @@ def kept(line: str, function: str, owner: str, known_by: str) -> str:
 
 def keyword_of(line: str, name: str) -> str:
     """What the one call of a line that has a keyword is given for it; "" where there is no such call."""
-    tree = parsed(line.strip())
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
-    given = [each.value for call in calls for each in call.keywords if each.arg == name]
+    given = [each.value for call in calls_in(line) for each in call.keywords if each.arg == name]
     return ast.unparse(given[0]) if len(given) == 1 else ""
 
 
 def method_owner(line: str, methods: Sequence[str]) -> str:
     """`model` of a line that calls one of its methods, `model.fit(…)`; "" where that is no plain object."""
-    tree = parsed(line.strip())
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
-    owners = {ast.unparse(each.value) for each in calls if isinstance(each, ast.Attribute) and each.attr in methods}
+    made = [each.func for each in calls_in(line)]
+    owners = {ast.unparse(each.value) for each in made if isinstance(each, ast.Attribute) and each.attr in methods}
     return owner if len(owners) == 1 and _is_object(owner := owners.pop()) else ""
 
 
 def plain_assignment(line: str) -> str:
     """A line that does nothing but give one object a plain value, `body.trainable = False`; "" of any other."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [ast.Assign(targets=[target], value=value) as assigned]:
             return ast.unparse(assigned) if all(is_plain(ast.unparse(each)) for each in (target, value)) else ""
     return ""
@@ -238,8 +239,7 @@ def plain_assignment(line: str) -> str:
 
 def is_call(line: str, *names: str) -> bool:
     """Whether a line does nothing but call one of these, `debug.print` as `jax.debug.print`."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [ast.Expr(value=ast.Call(func=made))]:
             return any(f".{ast.unparse(made)}".endswith(f".{name}") for name in names)
     return False
@@ -263,8 +263,7 @@ def with_callee(line: str, attribute: str) -> str:
 def put_off(line: str) -> str:
     """`standard_warnings.warn` or `standard.print` of a line that is a call of it which PyTorch can put off; "" of any
     other: what the call makes, a size or the like, it cannot."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [ast.Expr(value=ast.Call(func=made, args=args) as call)]:
             texts = [*args, *(each.value for each in call.keywords)]
             name = {"print": "standard.print", "warnings.warn": "standard_warnings.warn"}.get(ast.unparse(made), "")
@@ -274,8 +273,7 @@ def put_off(line: str) -> str:
 
 def assigned_call(line: str, name: str, text: str) -> str:
     """`target = random.uniform(0.0, 1.0)` of a line `target = random.random()`; "" of one that is more than that."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [ast.Assign(targets=[ast.Name()], value=ast.Call(args=[], keywords=[]) as call)]:
             return _replaced(line, call, text) if ast.unparse(call.func) == name else ""
     return ""
@@ -290,8 +288,7 @@ def on_no_device(line: str) -> str:
 
 def _only_call(line: str) -> ast.Call | None:
     """The call that is all of a line but names that take its result, where its arguments are plain, too."""
-    tree = parsed(line.strip())
-    match tree.body if tree is not None else []:
+    match statements(line.strip()):
         case [ast.Expr(value=ast.Call() as call)] | [ast.Assign(targets=[ast.Name()], value=ast.Call() as call)]:
             given = [*call.args, *(key.value for key in call.keywords)]
             named = all(key.arg for key in call.keywords)

@@ -58,7 +58,7 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     function, loop = block.tree, next((each for each in ast.walk(block.tree) if _is_at(each, line)), None)
     if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For):
         return None
-    ends, body = _ends(loop), loop.body
+    ends, body = (_range(loop.iter) if not loop.orelse else None), loop.body
     if ends is None or not isinstance(loop.target, ast.Name) or not all(map(assigns, body)):
         return None
     carried = handed_on(function, loop)
@@ -176,11 +176,6 @@ def _is_at(node: ast.AST, line: int) -> bool:
     return isinstance(node, ast.For) and node.lineno == line
 
 
-def _ends(loop: ast.For) -> tuple[str, str] | None:
-    """The first number and the one after the last; None where it goes over something else than a range."""
-    return _range(loop.iter) if not loop.orelse else None
-
-
 def _range(over: ast.expr) -> tuple[str, str] | None:
     match over:
         case ast.Call(func=ast.Name(id="range"), args=[end], keywords=[]):
@@ -264,14 +259,10 @@ def _begun_as_numbers(function: ast.FunctionDef, loop: ast.For, carried: Sequenc
             for target, value in zip(targets, values, strict=True):
                 if any(isinstance(part, ast.Call | ast.Name) for part in ast.walk(value)):
                     continue
-                if not _is_number(value):
+                if not (isinstance(value, ast.Constant) and type(value.value) in (int, float)):
                     return None
                 numbers |= {*carried} & assigned([target])
     return numbers
-
-
-def _is_number(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
 
 def _made_arrays(loop: ast.For) -> set[str]:

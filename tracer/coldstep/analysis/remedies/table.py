@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from string import Formatter
 
-from coldstep.analysis.remedies.edits import Call, is_plain, parsed, takes_lines, with_keyword
+from coldstep.analysis.remedies.edits import Call, is_plain, statements, takes_lines, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.model import Location, Put, Remedy
 
@@ -131,8 +131,7 @@ def _code(template: str, case: Case) -> str:
 
 def _targets(code: str, expression: str) -> Iterator[str]:
     """What statements assign: names, and the argument."""
-    tree = parsed(code)
-    for each in tree.body if tree is not None else ():
+    for each in statements(code):
         for target in each.targets if isinstance(each, ast.Assign) else ():
             if isinstance(target, ast.Name) or (expression and ast.unparse(target).startswith(expression)):
                 yield ast.unparse(target)

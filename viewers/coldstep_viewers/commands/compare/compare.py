@@ -77,7 +77,7 @@ def compared_programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.
     kept, without = [], []
     for row, title in zip(found.rows, titles(found), strict=True):
         trace = traces[row.trace]
-        if _keeps_stablehlo(trace):
+        if any("stablehlo" in known.programs for known in trace.details.values()):
             try:
                 ir.check_stablehlo(trace)
                 kept.append((title, trace))
@@ -104,7 +104,3 @@ def _most_alike(first: Trace, other: Trace, names: tuple[str, str]) -> ir.Pair |
     """The programs of two stacks that have most in common; None where that is nothing. Raises ParserError."""
     found = [ir.compare(first, before, other, after, names) for before, after in ir.pairs(first, other)[:1]]
     return next((pair for pair in found if pair.structure is None or pair.structure.aligned), None)
-
-
-def _keeps_stablehlo(trace: Trace) -> bool:
-    return any("stablehlo" in known.programs for known in trace.details.values())

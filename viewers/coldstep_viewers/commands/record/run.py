@@ -207,6 +207,11 @@ def _names(text: str) -> list[str]:
     return names
 
 
+def _without(dest: str, help_: str) -> dict[str, Any]:
+    """What argparse takes of an option that switches off what is on by itself."""
+    return {"dest": dest, "action": "store_false", "help": help_}
+
+
 _OPTIONS: dict[str, dict[str, Any]] = {
     "-o --output": {
         "metavar": "FILE",
@@ -242,26 +247,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "keep the programs themselves, of every compile: jaxpr, StableHLO and optimized HLO, FX graphs and "
         "Inductor's code (see coldstep report --ir, coldstep diff --ir)",
     },
-    "--no-live": {
-        "dest": "live",
-        "action": "store_false",
-        "help": "do not show on stderr what has been compiling for more than 3 s",
-    },
-    "--no-infer": {
-        "dest": "infer",
-        "action": "store_false",
-        "help": "where the script marks no steps, do not find them by what it repeats: nothing is hooked for that",
-    },
-    "--no-children": {
-        "dest": "children",
-        "action": "store_false",
-        "help": "do not trace the processes that the script starts",
-    },
-    "--no-waits": {
-        "dest": "waits",
-        "action": "store_false",
-        "help": "do not look at what the script, and each process that it starts, waits for",
-    },
+    "--no-live": _without("live", "do not show on stderr what has been compiling for more than 3 s"),
+    "--no-infer": _without(
+        "infer", "where the script marks no steps, do not find them by what it repeats: nothing is hooked for that"
+    ),
+    "--no-children": _without("children", "do not trace the processes that the script starts"),
+    "--no-waits": _without("waits", "do not look at what the script, and each process that it starts, waits for"),
     "--label": {
         "metavar": "NAME=VALUE",
         "type": _label,
