@@ -55,7 +55,7 @@ def set_apart(page: Path, part: str, text: str) -> str:
     return _FOLDED.sub("", text)
 
 
-def cell(text: str) -> str:
-    """Text as Markdown that stays text, also in a table."""
-    text = text if len(text) <= _MOST_CELL_CHARS else f"{text[:_MOST_CELL_CHARS]}…"
+def cell(text: str, most: int | None = _MOST_CELL_CHARS) -> str:
+    """Text as Markdown that stays text, also in a table; of at most so many characters."""
+    text = f"{text[:most]}…" if most is not None and len(text) > most else text
     return re.sub(r"[|<>*_`\[\]]", lambda mark: f"\\{mark[0]}", " ".join(text.split()))

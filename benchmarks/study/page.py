@@ -10,6 +10,7 @@ import csv
 import platform
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -54,39 +55,74 @@ def results(study: Study, folder: Path) -> dict[str, list[Swept]]:
     return dict(found)
 
 
-def page(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[str]:
-    """A row for each remedy in each stack, at the greatest n that both ways have."""
-    loads = [record.load[0] for curves in found.values() for each in curves for record in each.records.values()]
-    runs = sum(len(each.records) for curves in found.values() for each in curves)
-    yield f"{runs} runs, {date.today()}, on {psutil.cpu_count()} cores of {platform.machine()}, other work beside them"
-    yield f"(load {min(loads):.1f} to {max(loads):.1f}); a difference of a fifth is none."
-    yield ""
-    yield "| way → instead | stack | n | until steady | steady | compiles | why; where the first way turns | pays |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |"
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A way as people write it, and what to write instead, at the greatest n that both have."""
+
+    sweep: str
+    stack: str
+    way: str
+    instead: str
+    n: int
+    before: Point
+    after: Point
+    turns_at: str | None
+    """Where the first way's curve turns."""
+
+    @property
+    def pays(self) -> str:
+        """The verdict."""
+        return verdict(self.before, self.after)
+
+
+def pairs(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[Pair]:
+    """Every remedy in every stack that has both ways."""
     for name, curves in found.items():
         by_way = {(each.curve.stack, each.curve.way): each for each in curves}
         for way, instead in study.sweeps[name].remedies:
             for stack in study.sweeps[name].ways:
                 first, then = by_way.get((stack, way)), by_way.get((stack, instead))
-                if first is not None and then is not None and (line := _line(name, first, then)):
-                    yield line
+                both = sorted(first.points().keys() & then.points().keys()) if first and then else []
+                if first and then and both:
+                    before, after = first.points()[both[-1]], then.points()[both[-1]]
+                    yield Pair(name, stack, way, instead, both[-1], before, after, first.turns_at)
 
 
-def _line(name: str, first: Swept, then: Swept) -> str:
-    both = sorted(first.points().keys() & then.points().keys())
-    if not both:
-        return ""
-    n = both[-1]
-    before, after = first.points()[n], then.points()[n]
+def page(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[str]:
+    """The first remedy of each sweep, in JAX and in PyTorch as far as it was compiled; and all that do not pay."""
+    loads = [record.load[0] for curves in found.values() for each in curves for record in each.records.values()]
+    runs = sum(len(each.records) for curves in found.values() for each in curves)
+    yield f"{runs} cases, {date.today()}, on {psutil.cpu_count()} cores of {platform.machine()}, other work beside them"
+    yield f"(load {min(loads):.1f} to {max(loads):.1f}): a difference of a fifth is none."
+    yield ""
+    yield "| way → instead | stack | n | until steady | steady | compiles | why; where the first way turns | pays |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |"
+    made = list(pairs(study, found))
+    for name, sweep in study.sweeps.items():
+        of_torch = "inductor" if "inductor" in sweep.ways else "aot_eager"
+        for pair in made:
+            if (pair.sweep, pair.way, pair.instead) == (name, *sweep.remedies[0]) and pair.stack in ("jax", of_torch):
+                yield _line(pair)
+    yield ""
+    not_paying = (
+        f"{pair.sweep}, {pair.way} → {pair.instead} in {pair.stack} at {pair.n} ({pair.pays})"
+        for pair in made
+        if pair.pays.partition(" ")[0] in ("no", "for", "after")
+    )
+    yield cell(f"Of {len(made)} remedies these do not pay, or not always: {'; '.join(not_paying)}.", most=None)
+
+
+def _line(pair: Pair) -> str:
+    before, after = pair.before, pair.after
     cells = [
-        f"{name}: {first.curve.way} → {then.curve.way}",
-        first.curve.stack,
-        str(n),
+        f"{pair.sweep}: {pair.way} → {pair.instead}",
+        pair.stack,
+        str(pair.n),
         _pair(before.until_steady_ns, after.until_steady_ns),
         _pair(before.row.steady_ns, after.row.steady_ns),
         f"{_known(before.row.compiles)} → {_known(after.row.compiles)}",
-        before.why + (f"; turns at {first.turns_at}" if first.turns_at is not None else ""),
-        verdict(before, after),
+        before.why + (f"; turns at {pair.turns_at}" if pair.turns_at is not None else ""),
+        pair.pays,
     ]
     return f"| {' | '.join(map(cell, cells))} |"
 
@@ -101,10 +137,10 @@ def _known(number: int | None) -> str:
 
 def verdict(before: Point, after: Point) -> str:
     """Whether writing it the other way pays: at once, from some step on, up to some step, or not."""
-    if before.row.first_ns is None:
-        return "yes: the other does not run"
+    if before.row.first_ns is None or after.row.first_ns is None:
+        return "yes: the other does not run" if after.row.first_ns is not None else "no: it does not run"
     if before.row.steady_ns is None or after.row.steady_ns is None:
-        return "yes: the other never settles" if after.row.steady_ns is not None else "not known"
+        return "yes: the other never settles" if after.row.steady_ns is not None else "no: it never settles"
     assert before.until_steady_ns is not None
     assert after.until_steady_ns is not None
     saved = before.until_steady_ns - after.until_steady_ns

@@ -40,13 +40,14 @@ class Swept:
 
     def points(self) -> dict[int, Point]:
         """By value, the first run's point."""
-        rows = sorted((point for each in self.sweeps.sweeps for point in each.points), key=lambda row: row.row.trace)
-        return {int(row.value): row for row in rows if _more(row.row.trace) == ""}
+        rows = {int(row.value): row for each in self.sweeps.sweeps for row in each.points if not _more(row.row.trace)}
+        return dict(sorted(rows.items()))
 
 
 def swept(curve: Curve, folder: Path) -> Swept | None:
     """The points of a curve, repeats among them; None where none came to a step."""
-    traces, warm, records, answers = [], {}, {}, {}
+    traces, warm, records = [], {}, {}
+    answers: dict[int, str] = {}
     for value in curve.values:
         record = read(curve.trace(folder, value))
         if record is not None:

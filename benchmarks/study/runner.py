@@ -95,12 +95,12 @@ def _environment(caches: str) -> dict[str, str]:
 
 def _show(curve: Curve, folder: Path) -> None:
     """The curve's table, and what became of what did not end by itself."""
-    print(f"\n{curve.title}")
+    found = swept(curve, folder)
     for value in curve.values:
         record = read(curve.trace(folder, value))
         if record is not None and record.ended != "ok":
-            print(f"n = {value}: {record.ended.replace('_', ' ')}: {record.why}")
-    found = swept(curve, folder)
+            answer = found.answers.get(value) if found is not None else None
+            print(f"n = {value}: {record.ended.replace('_', ' ')}: {answer or record.why}")
     if found is not None:
         print(text(found.sweeps, _WIDTH).partition("\n\n")[2])
 

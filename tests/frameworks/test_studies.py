@@ -95,4 +95,5 @@ def test_whether_a_remedy_pays_is_told_by_both_prices() -> None:
     assert page.verdict(point(5, 10), point(1, 20)) == "for 400 steps"
     assert page.verdict(point(1, 20), point(5, 10)) == "after 400 steps"
     assert page.verdict(point(5, None), point(5, 10)) == "yes: the other never settles"
+    assert page.verdict(point(5, 10), Point("1", StackRow("jax", "JAX", ""), None, "")) == "no: it does not run"
     assert page.verdict(Point("1", StackRow("jax", "JAX", ""), None, ""), point(5, 10)) == "yes: the other does not run"
