@@ -65,6 +65,8 @@ class Record:
     """What ended it, where it did not end by itself."""
     eager_ns: int | None = None
     """The same program without a compiler, once per operation: the median of a few calls."""
+    cpu_ns: int | None = None
+    """Processor time of a step of the later half, their median."""
     load: list[float] = field(default_factory=list)
     """The machine's load as it began, over 1, 5 and 15 minutes."""
 

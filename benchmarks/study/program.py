@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from statistics import median
-from time import perf_counter_ns
+from time import perf_counter_ns, process_time_ns
 from typing import Any
 
 import coldstep
@@ -38,10 +38,14 @@ def main(module: str, stack: str, way: str, n: str) -> None:
     """Run the steps; `work(stack, way, n)` of the module makes them, `stack(name)` beside it makes its stack."""
     made = import_module(f"{module.rpartition('.')[0]}.stacks").stack(stack)
     work: Work = import_module(module).work(made, way, int(n))
+    took = []
     for _ in range(_STEPS):
+        begin = process_time_ns()
         with coldstep.step("step"):
             coldstep.wait(work.step())
-    print(json.dumps({"eager_ns": _timed(work.eager)}))
+        took.append(process_time_ns() - begin)
+    later = took[len(took) // 2 :]
+    print(json.dumps({"eager_ns": _timed(work.eager), "cpu_ns": int(median(later))}))
 
 
 def _timed(call: Callable[[], Any]) -> int:

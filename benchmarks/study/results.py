@@ -85,7 +85,7 @@ def _more(path: str) -> str:
 
 
 COLUMNS = (
-    "sweep", "stack", "way", "n", "ended", "first_ns", "until_steady_ns", "steady_ns", "eager_over_compiled",
+    "sweep", "stack", "way", "n", "ended", "first_ns", "until_steady_ns", "steady_ns", "cpu_ns", "eager_over_compiled",
     "peak_bytes", "warm_first_ns", "compiles", "cause", "why", "turns_at", "answer",
     "load",
 )  # fmt: skip
@@ -105,6 +105,7 @@ def rows(found: Swept) -> Iterator[dict[str, object]]:
             "first_ns": point.row.first_ns,
             "until_steady_ns": point.until_steady_ns,
             "steady_ns": steady,
+            "cpu_ns": record.cpu_ns,
             "eager_over_compiled": round(record.eager_ns / steady, 2) if record.eager_ns and steady else None,
             "peak_bytes": point.row.memory_bytes,
             "warm_first_ns": found.warm_ns.get(value),

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.study import endings
@@ -18,8 +19,8 @@ from coldstep_viewers.pages.sweeps_text import text
 
 _LIMIT_S = 290  # of one process; a case has two, a first and a warm one
 _WARM = ("jax", "inductor")
-_REPEATS = (".again", ".once-more")
-"""Further runs of the two values around a turn: the figure is the median of three."""
+_AGAIN = ".again"
+"""A further run of the two values around a turn: where they come out otherwise, it was chance."""
 _MOST_CHARS = 300
 _WIDTH = 120
 
@@ -44,7 +45,7 @@ def main(study: Study, words: list[str] | None = None) -> None:
 
 
 def _run_curve(study: Study, curve: Curve, folder: Path, progress: str, *, quick: bool) -> None:
-    """All values; then, where the curve turns, the two around the turn twice more."""
+    """All values; then, where the curve turns, the two around the turn once more."""
     for value in curve.values:
         is_warmed = not quick and curve.stack in _WARM and value == curve.values[-1]
         _run(study, curve, value, curve.trace(folder, value), progress, is_warmed=is_warmed)
@@ -52,9 +53,8 @@ def _run_curve(study: Study, curve: Curve, folder: Path, progress: str, *, quick
     turns_at = sweeps.turns_at if sweeps is not None else None
     if turns_at is not None:
         at = curve.values.index(int(turns_at))
-        for more in _REPEATS:
-            for value in curve.values[at - 1 : at + 1]:
-                _run(study, curve, value, curve.trace(folder, value, more), progress, is_warmed=False)
+        for value in curve.values[at - 1 : at + 1]:
+            _run(study, curve, value, curve.trace(folder, value, _AGAIN), progress, is_warmed=False)
 
 
 def _run(study: Study, curve: Curve, value: int, trace: Path, progress: str, *, is_warmed: bool) -> None:
@@ -71,7 +71,7 @@ def _run(study: Study, curve: Curve, value: int, trace: Path, progress: str, *, 
             endings.run([*_command(study, curve, value, warm)], _environment(caches), _LIMIT_S)
     record.ended, record.why = done.ended, done.why[:_MOST_CHARS]
     if done.ended == "ok":
-        record.eager_ns = json.loads(done.output.splitlines()[-1])["eager_ns"]
+        record = replace(record, **json.loads(done.output.splitlines()[-1]))
     write(record, trace)
 
 
@@ -83,8 +83,10 @@ def _command(study: Study, curve: Curve, value: int, trace: Path) -> Iterator[st
 
 
 def _environment(caches: str) -> dict[str, str]:
-    """Empty caches on disk, which a warm process finds filled."""
+    """Empty caches on disk, which a warm process finds filled; and one thread for PyTorch, whose threads wait for each
+    other at length where other work takes the cores: seven times the processor time was seen."""
     return {
+        "OMP_NUM_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
         "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
