@@ -50,8 +50,9 @@ def swept(curve: Curve, folder: Path) -> Swept | None:
     answers: dict[int, str] = {}
     for value in curve.values:
         record = read(curve.trace(folder, value))
-        if record is not None:
-            records[value] = record
+        if record is None:  # its trace may be that of an interrupted run
+            continue
+        records[value] = record
         stem = curve.trace(folder, value).with_suffix("")
         for path in sorted(stem.parent.glob(f"{stem.name}.*pftrace")):
             trace = _loaded(path)

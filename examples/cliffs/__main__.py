@@ -19,7 +19,7 @@ STUDY = Study("examples.cliffs", {
         "aot_eager": {"if": (1, 4, 16), "cond": (1, 4, 16), "where": (1, 16)},
         "inductor": {"if": (8,), "cond": (8,), "where": (8,)},
     }),
-    "shapes": Sweep("batches of n lengths", (("as_is", "dynamic"), ("as_is", "padded"), ("as_is", "bucketed")), {
+    "shapes": Sweep("batches of n lengths", (("as_is", "padded"), ("as_is", "bucketed"), ("as_is", "dynamic")), {
         "jax": {"as_is": (1, 2, 4, 8, 16), "padded": (1, 4, 16), "bucketed": (1, 4, 16)},
         "aot_eager": {"as_is": (1, 4, 8, 9, 16), "dynamic": (1, 16), "padded": (1, 16), "bucketed": (1, 16)},
         "inductor": {"as_is": (4,), "dynamic": (4,), "padded": (4,)},
