@@ -99,10 +99,9 @@ def page(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[str]:
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |"
     made = list(pairs(study, found))
     for name, sweep in study.sweeps.items():
-        of_torch = "inductor" if "inductor" in sweep.ways else "aot_eager"
-        for pair in made:
-            if (pair.sweep, pair.way, pair.instead) == (name, *sweep.remedies[0]) and pair.stack in ("jax", of_torch):
-                yield _line(pair)
+        of = {row.stack: row for row in made if (row.sweep, row.way, row.instead) == (name, *sweep.remedies[0])}
+        shown = (of.get("jax"), of.get("inductor") or of.get("aot_eager"))
+        yield from (_line(row) for row in shown if row is not None)
     yield ""
     not_paying = (
         f"{pair.sweep}, {pair.way} → {pair.instead} in {pair.stack} at {pair.n} ({pair.pays})"
