@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
+_MOST_CELL_CHARS = 400
 _FOLDED = re.compile(r"<details><summary>(.*?)</summary>\n(.*?)\n</details>\n*", re.DOTALL)
 # <details><summary>gemm</summary>
 COSTS = HERE.parent / "docs" / "evidence" / "costs.md"
@@ -52,3 +53,9 @@ def set_apart(page: Path, part: str, text: str) -> str:
         kept = json.loads(rows.read_text()) if rows.exists() else {}
         rows.write_text(f"{json.dumps(kept | {part: folded}, indent=1, ensure_ascii=False)}\n")
     return _FOLDED.sub("", text)
+
+
+def cell(text: str, most: int | None = _MOST_CELL_CHARS) -> str:
+    """Text as Markdown that stays text, also in a table; of at most so many characters."""
+    text = f"{text[:most]}…" if most is not None and len(text) > most else text
+    return re.sub(r"[|<>*_`\[\]]", lambda mark: f"\\{mark[0]}", " ".join(text.split()))

@@ -7,20 +7,17 @@ has its stack (`make venv venv-xla`). A pair whose trace is there already is not
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import psutil
 from benchmarks.stack_wars import STACKS
-from benchmarks.stack_wars.interpreters import ROOT, interpreters, memory
+from benchmarks.stack_wars.interpreters import interpreters, memory
 from benchmarks.stack_wars.models import MODELS
 from benchmarks.stack_wars.pair import Row, read, write
 from benchmarks.stack_wars.sizes import SIZES, SIZES_OF
+from benchmarks.study import endings
 
 import coldstep
 from coldstep.analysis.across.frameworks import NotComparable, compare
@@ -29,10 +26,6 @@ from coldstep_viewers.pages.frameworks_text import text
 
 LIMIT_S = 360
 _MEMORY_SHARE = 0.9  # of what is available as it begins
-# Python: "  File "/project/benchmarks/stack_wars/train_jax.py", line 37 in prepare"
-_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
-# TensorFlow 2.21: "I0000 00:00:1795503160.905781 18328 port.cc:153] oneDNN custom operations are on. …"
-_REMARK = re.compile(r"[IW]\d{4} |WARNING: All log messages before absl")
 _WIDTH = 110
 _MOST_CHARS = 300
 
@@ -60,63 +53,24 @@ def run(python: str, row: Row, trace: Path, steps: int, ir: bool) -> None:
     words = [row.model, row.stack, row.size, str(trace), "--steps", str(steps), "--memory", str(row.limit_bytes)]
     with tempfile.TemporaryDirectory(prefix="stack-wars-") as cache:
         # an empty one: a first run, every time
-        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache, "PYTHONFAULTHANDLER": "1"}
-        try:
-            done = subprocess.run(
-                [python, "-m", "benchmarks.stack_wars.pair", *words, *(["--ir"] if ir else [])],
-                cwd=ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-            )
-        except subprocess.TimeoutExpired:
-            row.ended, row.why = "too_long", f"it had not ended after {LIMIT_S} s"
-            write(row, trace)
-            return
-    if done.returncode:
-        if trace.with_suffix(".json").exists():
+        begin = [python, "-m", "benchmarks.stack_wars.pair", *words, *(["--ir"] if ir else [])]
+        done = endings.run(begin, {"TORCHINDUCTOR_CACHE_DIR": cache}, LIMIT_S)
+    if done.ended != "ok":
+        if done.ended != "too_long" and trace.with_suffix(".json").exists():
             row = read(trace)  # it has said itself what ended it
         else:
-            row.why = _killed(done) if done.returncode < 0 else _last_words(done.stderr)
-        row.ended, row.why = _ending(done, trace), row.why[:_MOST_CHARS]
+            row.why = done.why
+        row.ended = "out_of_memory" if _is_full(trace) else done.ended
+        row.why = row.why[:_MOST_CHARS]
         write(row, trace)
 
 
-def _killed(done: subprocess.CompletedProcess[str]) -> str:
-    """Which signal, where in the pair's own code, and what was said before."""
-    before, _, threads = done.stderr.partition("Fatal Python error: ")
-    _, _, current = threads.partition("Current thread ")
-    own = next(
-        (found for found in _FRAME.finditer(current) if found[1].startswith(f"{ROOT}/benchmarks/stack_wars/")), None
-    )
-    where = f" in {own[3]} ({Path(own[1]).name}:{own[2]})" if own else ""
-    said = _last_words(before)
-    return f"killed by {signal.Signals(-done.returncode).name}{where}{f': {said}' if said else ''}"
-
-
-def _last_words(text: str) -> str:
-    """The last line that is no remark of a library's log."""
-    lines = (line for line in reversed(text.splitlines()) if line.strip() and not _REMARK.match(line))
-    return next(lines, "")
-
-
-def _ending(done: subprocess.CompletedProcess[str], trace: Path) -> str:
-    """How a pair failed: out of memory where its trace or its last words say so."""
+def _is_full(trace: Path) -> bool:
+    """Whether the trace says that the pair ended out of memory."""
     try:
-        told = any(found.kind == "out_of_memory" for found in coldstep.load(trace).findings)
+        return any(row.kind == "out_of_memory" for row in coldstep.load(trace).findings)
     except TraceError:
-        told = False
-    asked = (
-        "bad_alloc",
-        "Unable to allocate",
-        "Out of memory",
-        "out of memory",
-        "RESOURCE_EXHAUSTED",
-        "MemoryError",
-        "allocate memory",
-    )
-    return "out_of_memory" if told or any(words in done.stderr for words in asked) else "failed"
+        return False
 
 
 def show(model: str, traces: list[Path]) -> None:

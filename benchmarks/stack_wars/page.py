@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import platform
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import psutil
-from benchmarks.pages import set_apart
+from benchmarks.pages import cell, set_apart
 from benchmarks.stack_wars import STACKS, fitting
 from benchmarks.stack_wars.models import MODELS
 from benchmarks.stack_wars.pair import Row, read
@@ -36,7 +35,6 @@ _FIT, _PROGRAMS = "would it fit", "programs"
 _LOSSES = 5
 _ALIKE = 1.2  # times another figure: no difference, for two runs of one pair are as far apart in the median
 _JUDGED_BYTES = 1 << 30
-_MOST_CHARS = 400
 _MOST_HELD = 4
 _MOST_DIFFERENCES = 8
 
@@ -170,12 +168,6 @@ def why(title: str, war: War) -> Iterator[str]:
     yield ""
     yield "</details>"
     yield ""
-
-
-def cell(text: str) -> str:
-    """Text as Markdown that stays text, also in a table."""
-    text = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
-    return re.sub(r"[|<>*_`\[\]]", lambda found: f"\\{found[0]}", " ".join(text.split()))
 
 
 def agreement(wars: Mapping[str, War]) -> Iterator[str]:

@@ -28,8 +28,7 @@ _SMALLEST_IS_BEST = ("first", "second", "steady", "compiles", "memory")
 def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
     """The whole page; `without` is the reason why no programs are compared."""
     best = _best(compared)
-    shown = _largest_phases(compared)
-    longest = max((sum(row.phases.values()) for row in compared.rows), default=0) or 1
+    lanes, legend = bars(compared)
     stacks = [
         _Stack(
             anchor=f"stack-{at}",
@@ -37,7 +36,7 @@ def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
             trace=row.trace,
             cells=[_Cell(value, (at, name) in best) for name, value in figures(row).items()],
             unsteady_ns=sum(row.phases.values()),
-            parts=_parts(compared, row, shown, longest),
+            parts=lanes[at],
             reasons=[_Reason(words, value, text) for words, value, text in reasons(row)],
         )
         for at, (title, row) in enumerate(zip(titles(compared), compared.rows, strict=True))
@@ -49,10 +48,18 @@ def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
         lead=lead(compared),
         columns=list(FIGURES.values()),
         stacks=stacks,
-        legend=[(_label(compared, name), tone(compared.vocabulary, name)) for name in shown],
+        legend=legend,
         programs=[_Program(*_program(pair)) for pair in pairs],
         without=without,
     )
+
+
+def bars(compared: Stacks) -> tuple[list[list[Part]], list[tuple[str, str]]]:
+    """Each row's bar of its time by phase, all to one scale; and the legend, label and tone of each phase."""
+    shown = _largest_phases(compared)
+    longest = max((sum(row.phases.values()) for row in compared.rows), default=0) or 1
+    legend = [(_label(compared, name), tone(compared.vocabulary, name)) for name in shown]
+    return [_parts(compared, row, shown, longest) for row in compared.rows], legend
 
 
 @dataclass(slots=True)
@@ -62,7 +69,7 @@ class _Cell:
 
 
 @dataclass(slots=True)
-class _Part:
+class Part:
     """A phase in a stack's bar; `left` and `width` in per cent of the longest bar."""
 
     label: str
@@ -92,7 +99,7 @@ class _Stack:
     trace: str
     cells: list[_Cell]
     unsteady_ns: int
-    parts: list[_Part]
+    parts: list[Part]
     reasons: list[_Reason]
 
 
@@ -127,7 +134,7 @@ def _largest_phases(stacks: Stacks) -> list[str]:
     return [*named, *([_OTHER] if len(spent) > len(named) else []), UNATTRIBUTED]
 
 
-def _parts(stacks: Stacks, row: StackRow, shown: list[str], longest: int) -> list[_Part]:
+def _parts(stacks: Stacks, row: StackRow, shown: list[str], longest: int) -> list[Part]:
     spent = imports_as_one(row.phases)
     rest = sum(ns for name, ns in spent.items() if name not in shown)
     parts, at = [], 0
@@ -135,7 +142,7 @@ def _parts(stacks: Stacks, row: StackRow, shown: list[str], longest: int) -> lis
         ns = rest if name == _OTHER else spent[name]
         if ns:
             parts.append(
-                _Part(_label(stacks, name), tone(stacks.vocabulary, name), ns, 100 * at / longest, 100 * ns / longest)
+                Part(_label(stacks, name), tone(stacks.vocabulary, name), ns, 100 * at / longest, 100 * ns / longest)
             )
         at += ns
     return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import wrap
 
@@ -95,12 +95,18 @@ def _lines(stacks: Stacks, pairs: list[Pair], without: str, width: int) -> Itera
 
 
 def _table(stacks: Stacks, width: int) -> Iterator[str]:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for words in FIGURES.values():
-        table.add_column(words, justify="right")
-    for title, row in zip(titles(stacks), stacks.rows, strict=True):
-        table.add_row(title, *figures(row).values())
+    rows = [(title, *figures(row).values()) for title, row in zip(titles(stacks), stacks.rows, strict=True)]
+    yield from table("", FIGURES.values(), rows, width)
+
+
+def table(first: str, numbers: Iterable[str], rows: Iterable[Sequence[str]], width: int) -> Iterator[str]:
+    """A table's lines: the first column is of words, the others are of numbers."""
+    made = Table(box=SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    made.add_column(first, no_wrap=True)
+    for words in numbers:
+        made.add_column(words, justify="right")
+    for cells in rows:
+        made.add_row(*cells)
     out = io.StringIO()
-    Console(file=out, width=width, no_color=True, markup=False, highlight=False, emoji=False).print(table)
+    Console(file=out, width=width, no_color=True, markup=False, highlight=False, emoji=False).print(made)
     yield from (line.rstrip() for line in out.getvalue().splitlines() if line.strip())

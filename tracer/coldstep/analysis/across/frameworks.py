@@ -122,8 +122,8 @@ class Stacks:
 
 def compare(traces: Sequence[tuple[str, Trace]]) -> Stacks:
     """The steps of one name in several traces, each given with its path. Raises NotComparable."""
-    name, others = _common_name(traces)
-    rows = [_row(path, trace, name) for path, trace in traces]
+    name, others = common_name(traces)
+    rows = [figures_of(path, trace, name) for path, trace in traces]
     rows.sort(key=lambda row: tuple((ns is None, ns or 0) for ns in (row.steady_ns, row.first_ns)))
     vocabulary = reduce(Vocabulary.joined, (trace.vocabulary for _, trace in traces), OURS)
     known = [row for row in rows if row.steady_ns is not None]
@@ -132,7 +132,7 @@ def compare(traces: Sequence[tuple[str, Trace]]) -> Stacks:
     return Stacks(name, others, rows, _ahead(rows), vocabulary)
 
 
-def _common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
+def common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
     """The name of steps that all traces have which have any, the one that most time went to; and the others."""
     spent: Counter[str] = Counter()
     having: list[tuple[str, set[str]]] = []
@@ -155,9 +155,10 @@ def _common_name(traces: Sequence[tuple[str, Trace]]) -> tuple[str, list[str]]:
 # --- a row --------------------------------------------------------------------------------------------------------
 
 
-def _row(path: str, trace: Trace, name: str) -> StackRow:
-    process, steps = _slowest_process(trace, name)
-    own = _compiled_for(trace, process, name)
+def figures_of(path: str, trace: Trace, name: str) -> StackRow:
+    """The row of one trace, of its steps of that name."""
+    process, steps = slowest_process(trace, name)
+    own = compiled_for(trace, process, name)
     run = own or _compiled_before(trace, process)
     stack, words = _stack_of(trace, process, run)
     row = StackRow(stack, words, path)
@@ -187,7 +188,7 @@ def _unsteady(steps: Sequence[Interval]) -> Iterator[Interval]:
         yield step
 
 
-def _slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
+def slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
     """Of a job, the process whose first step took longest: the others waited for it; and its finished steps."""
     by_kind = kinds(trace.intervals, trace.unfinished)
     steps = {process: list(rows) for (process, of), rows in by_kind.items() if of == name}
@@ -199,7 +200,7 @@ def _slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
     return process, slowest
 
 
-def _compiled_for(trace: Trace, process: int, name: str) -> list[Compile]:
+def compiled_for(trace: Trace, process: int, name: str) -> list[Compile]:
     """The variants of the user's own functions that count for the steps of that name, one cut short included."""
     counted = {
         compile_
@@ -282,7 +283,7 @@ def _second(
         parts.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
         steady = cost.steady_step_ns if cost is not None else None
         if steady and second.wall_ns > _SLOW_SECOND * steady:
-            more = _excess(_shares([second], in_call), _average(steps, in_call), trace.vocabulary)
+            more = excess(_shares([second], in_call), _average(steps, in_call), trace.vocabulary)
             longer = f", longer by {listed(more)}" if more else ""
             parts.append(f"{second.wall_ns / steady:.1f} times a steady step{longer}")
     row.reasons["second"] = "; ".join(parts)
@@ -320,11 +321,11 @@ def _longer(row: StackRow, fastest: StackRow, vocabulary: Vocabulary) -> str:
     assert row.steady_ns is not None
     assert fastest.steady_ns is not None
     text = f"{row.steady_ns / max(1, fastest.steady_ns):.1f} times {fastest.words}"
-    named = _excess(row.steady_phases, fastest.steady_phases, vocabulary, _RUNNING)
+    named = excess(row.steady_phases, fastest.steady_phases, vocabulary, _RUNNING)
     return f"{text}, of which {listed(named)}" if named else text
 
 
-def _excess(
+def excess(
     phases: Mapping[str, int], beside: Mapping[str, int], vocabulary: Vocabulary, without: Sequence[str] = ()
 ) -> list[str]:
     """The phases that make most of what one step takes longer than another, in words."""

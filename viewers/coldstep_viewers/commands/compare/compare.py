@@ -8,6 +8,7 @@ import sys
 import click
 
 from coldstep.analysis.across.frameworks import NotComparable, Stacks, compare
+from coldstep.analysis.across.sweeps import Sweeps, sweep
 from coldstep.analysis.programs import ir
 from coldstep.analysis.programs.stablehlo import ParserError
 from coldstep.model import Trace
@@ -17,6 +18,7 @@ from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import all_loaded, echo_json, exit_with, say_left_out
 from coldstep_viewers.pages.frameworks_text import text, titles
 from coldstep_viewers.pages.programs import data
+from coldstep_viewers.pages.sweeps_text import text as sweeps_text
 
 _LOG_WIDTH = 110
 _ALONE = "Not compared: that takes two of JAX, torch_xla and TensorFlow with XLA, recorded with --ir."
@@ -26,7 +28,10 @@ _ALONE = "Not compared: that takes two of JAX, torch_xla and TensorFlow with XLA
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @findings("text", "json", "html")
 @click.option("--ir", "programs", is_flag=True, help="Compare two programs of traces made with --ir.")
-def command(traces: tuple[str, ...], wanted: Wanted, programs: bool) -> None:
+@click.option(
+    "--by", "label", metavar="LABEL", help="A curve per stack by this label of the traces (run --label n=64)."
+)
+def command(traces: tuple[str, ...], wanted: Wanted, programs: bool, label: str | None) -> None:
     """Rank the stacks that ran steps of one name, a trace each: first, second and steady step, compiles, graphs per
     step, time by phase, memory and operations, and under each number its reason. Of traces made with --ir, how their
     StableHLO differs, too.
@@ -37,12 +42,18 @@ def command(traces: tuple[str, ...], wanted: Wanted, programs: bool) -> None:
       coldstep compare gpt2/*.pftrace -o gpt2.html
       coldstep compare --ir run.pftrace#jax run.pftrace#torch_xla
       coldstep compare gpt2/*.pftrace --format json | jq '.stacks[] | [.stack, .steady_ns]'
+      coldstep compare --by n loop-8.pftrace loop-64.pftrace loop-512.pftrace
 
     With --ir, of two traces: how two compiles of one function differ, or the structure of two stacks' StableHLO. Behind
     # stands what to compare: the id of a compile, a function, or a stack. Of two stacks' programs, the most alike are
     taken where that leaves a choice. Of one trace given twice, each recompile is compared with what it replaces.
+
+    With --by: traces of one program at several values of a label, coldstep run --label n=64. Of each stack first and
+    steady step, memory, compiles and their cause at each value; the value at which the curve turns, and why.
     """
     wanted.keep([trace.rpartition("#")[0] or trace for trace in traces] if programs else traces)
+    if programs and label is not None:
+        fail("give --ir or --by, not both")
     if programs:
         if len(traces) != 2:
             fail("--ir compares two: give two traces, or one twice")
@@ -51,6 +62,10 @@ def command(traces: tuple[str, ...], wanted: Wanted, programs: bool) -> None:
     named, lost = all_loaded(dict.fromkeys(traces))
     say_left_out(lost)
     try:
+        if label is not None:
+            _show_sweeps(sweep(label, named), wanted.format)
+            exit_with(lost)
+            return
         found = compare(named)
     except NotComparable as error:
         fail(str(error))
@@ -65,10 +80,23 @@ def command(traces: tuple[str, ...], wanted: Wanted, programs: bool) -> None:
 
         echo(page(found, pairs, " ".join(without)), commands=True)
     else:
-        terminal = sys.stdout.isatty()
-        width = max(80, shutil.get_terminal_size().columns) if terminal else _LOG_WIDTH
-        echo(text(found, pairs, " ".join(without), width))
+        echo(text(found, pairs, " ".join(without), _width()))
     exit_with(lost)
+
+
+def _show_sweeps(swept: Sweeps, form: str) -> None:
+    if form == "json":
+        echo_json(swept.to_json())
+    elif form == "html":
+        from coldstep_viewers.pages.sweeps_page import page  # its template engine takes longer to import than a table
+
+        echo(page(swept), commands=True)
+    else:
+        echo(sweeps_text(swept, _width()))
+
+
+def _width() -> int:
+    return max(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _LOG_WIDTH
 
 
 def compared_programs(found: Stacks, traces: dict[str, Trace]) -> tuple[list[ir.Pair], list[str]]:

@@ -1,0 +1,99 @@
+"""The studies of `examples/` at their smallest: each case is one command, goes on where it stopped, and has its why."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.study import page
+from benchmarks.study.results import COLUMNS, rows
+from examples.cliffs.__main__ import STUDY
+
+from coldstep.analysis.across.frameworks import StackRow
+from coldstep.analysis.across.sweeps import Point
+
+pytestmark = pytest.mark.timeout(600)
+ROOT = Path(__file__).parents[2]
+
+
+def study(*words: str) -> subprocess.CompletedProcess[str]:
+    begin = [sys.executable, "-m", "examples.cliffs", *words]
+    return subprocess.run(begin, cwd=ROOT, capture_output=True, text=True, timeout=500)
+
+
+@pytest.fixture(scope="module")
+def cliffs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cliffs")
+    done = study("shapes", "untraceable", "--quick", "-o", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "shapes: as_is in jax, n = 2 …" in done.stderr
+    assert "JAX\n" in done.stdout
+    assert "graph break" in done.stdout
+    return folder
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_each_shape_is_a_compile_in_both_stacks_and_each_value_a_row(cliffs: Path) -> None:
+    found = page.results(STUDY, cliffs)
+    made = {(row["stack"], row["n"]): row for each in found["shapes"] for row in rows(each)}
+    assert {key: row["compiles"] for key, row in made.items()} == {
+        ("jax", 1): 1, ("jax", 2): 2, ("aot_eager", 1): 1, ("aot_eager", 4): 4,
+    }  # fmt: skip
+    assert {row["cause"] for (_, n), row in made.items() if n != 1} == {"shape"}
+    for row in made.values():
+        assert tuple(row) == COLUMNS
+        assert row["ended"] == "ok"
+        assert row["eager_over_compiled"] > 0
+        assert row["peak_bytes"] > 0
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_what_does_not_trace_is_a_row_with_what_to_write_instead(cliffs: Path) -> None:
+    found = page.results(STUDY, cliffs)
+    made = {row["stack"]: row for each in found["untraceable"] for row in rows(each)}
+    assert (made["jax"]["ended"], made["jax"]["first_ns"]) == ("failed", None)
+    assert "NonConcreteBooleanIndexError" in made["jax"]["why"]
+    assert "jnp.where(mask, new, old)" in made["jax"]["answer"]
+    assert (made["aot_eager"]["ended"], made["aot_eager"]["cause"]) == ("ok", "data_dependent")
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_a_case_whose_record_is_there_is_not_run_again(cliffs: Path) -> None:
+    (cliffs / "shapes/jax-as_is-2.json").unlink()
+    again = study("shapes", "--quick", "-o", str(cliffs))
+    assert [line for line in again.stderr.splitlines() if line.startswith("[")] == [
+        "[1/2] shapes: as_is in jax, n = 2 …"
+    ]
+    assert json.loads((cliffs / "shapes/jax-as_is-2.json").read_text())["ended"] == "ok"
+
+
+def test_the_cases_are_listed_without_a_run_and_a_wrong_one_is_a_line() -> None:
+    listed = study("--list").stdout.splitlines()
+    assert "shapes: as_is in tensorflow, n = 1, 4, 16" in listed
+    assert {line.partition(":")[0] for line in listed} == set(STUDY.sweeps)
+    done = study("holes")
+    assert done.returncode == 2
+    assert "holes is none of loops, " in done.stderr.splitlines()[-1]
+
+
+def point(until_steady_s: float, steady_ms: float | None) -> Point:
+    row = StackRow("jax", "JAX", "", first_ns=int(until_steady_s * 1e9), walls_ns=[int(until_steady_s * 1e9)])
+    row.steady_ns = int(steady_ms * 1e6) if steady_ms is not None else None
+    return Point("1", row, None, "")
+
+
+def test_whether_a_remedy_pays_is_told_by_both_prices() -> None:
+    assert page.verdict(point(5, 10), point(1, 10)) == "yes"
+    assert page.verdict(point(5, 10), point(5, 10.5)) == "no difference"
+    assert page.verdict(point(5, 10), point(5, 20)) == "no"
+    assert page.verdict(point(5, 10), point(1, 20)) == "for 400 steps"
+    assert page.verdict(point(1, 20), point(5, 10)) == "after 400 steps"
+    assert page.verdict(point(5, None), point(5, 10)) == "yes: the other never settles"
+    assert page.verdict(point(5, 10), Point("1", StackRow("jax", "JAX", ""), None, "")) == "no: it does not run"
+    assert page.verdict(Point("1", StackRow("jax", "JAX", ""), None, ""), point(5, 10)) == "yes: the other does not run"
