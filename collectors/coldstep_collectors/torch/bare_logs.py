@@ -28,10 +28,11 @@ _OF_LIMIT = re.compile(
 _BREAK = re.compile(r"Graph break in user code at .{1,1000}:\d+$")
 # PyTorch 2.3: "Graph break: from user code at:"
 _BREAK_OF_OLD = re.compile(r"Graph break: (?:skip: )?from user code at:$")
+# PyTorch 2.4, 2.13: "Graph break from `Tensor.item()`, consider setting:"
 _READ = re.compile(r"Graph break from `Tensor\.item\(\)`, consider setting:")
 _USER_STACK = ("User code traceback:", "from user code at:")
 _OF_BREAK = (" ", "Traceback (most recent call last):", "torch._dynamo.exc.")
-# A page: "Recompiling function f in /a.py:1 triggered by the following guard failure(s): - 0/0: x is None"
+# Somebody: "Recompiling function f in /a.py:1 triggered by the following guard failure(s): - 0/0: x is None"
 _JOINED = re.compile(
     r"(?<=\S)(?=Recompiling function \S{1,200} in )|(?<=\d) (?=triggered by the following guard)"
     r"|(?<=\S) (?=- \d+/\d+: )"

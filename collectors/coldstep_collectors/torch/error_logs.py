@@ -1,4 +1,4 @@
-"""Reads what PyTorch prints with no setting at all, its errors, what it tunes, its reports; and what vLLM prints."""
+"""Reads what PyTorch prints with no setting at all: its errors, and the seconds and graph breaks in its own reports."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End
+from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
-from coldstep_collectors.torch.autotune_log import AutotuneLines
-from coldstep_collectors.torch.printed_reports import PrintedReports
+from coldstep_collectors.torch._private.breaks import BreakReason
+from coldstep_collectors.torch.inductor_log import AutotuneLines
+from coldstep_collectors.torch.log_frames import about_break
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
@@ -43,9 +44,11 @@ _OF_DYNAMO = "TORCHDYNAMO_VERBOSE=1"
 # PyTorch 2.7: "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if"
 _END_OF_ERROR = re.compile(r"Set (?:TORCH_LOGS=\S{1,20} and )?TORCHDYNAMO_VERBOSE=1 for (?:more|the internal)\b")
 # PyTorch 2.4: "  File "/venv/torch/_dynamo/symbolic_convert.py", line 703, in inline_user_function_return"
+# PyTorch 2.7: "  File "/venv/torch/_inductor/graph.py", line 1964, in codegen"
 # Jupyter: "File ~/venv/torch/_dynamo/symbolic_convert.py:743, in InstructionTranslatorBase.call_function(self, fn)"
 _IN_COMPILER = re.compile(
-    r"\s*File \W{0,2}[^\"\n]{0,1000}torch[\\/]_dynamo[\\/](?!eval_frame)\w[\w\\/]{0,60}\.py"
+    r"\s*File \W{0,2}[^\"\n]{0,1000}torch[\\/]_(?:dynamo[\\/](?!eval_frame)\w[\w\\/]{0,60}"
+    r"|inductor[\\/](?:graph|scheduler|lowering|codegen[\\/]\w{1,40}))\.py"
     r"(?:\", line \d{1,9}, in |:\d)"
 )
 # Jupyter: "InductorError                             Traceback (most recent call last)"
@@ -74,6 +77,22 @@ _FRAME = re.compile(
 )
 _MOST_LINES = 60  # of a traceback after its error
 NO_ERROR = "not in the log: the lines with the error are lost"
+# PyTorch 2.0, 2.13: "TorchDynamo compilation metrics:"
+_METRICS = "TorchDynamo compilation metrics:"
+# PyTorch 2.0: "torch._dynamo.convert_frame._compile                             7.1824, 0.0092"
+# PyTorch 2.6: "_compile.compile_inner, 23.8579"
+_COMPILED = re.compile(
+    r"(?:(?:torch\._dynamo\.)?convert_frame\.)?_compile(?:\.<locals>)?(?:\.compile_inner)?,?\s{1,200}"
+    r"(?P<seconds>\d{1,9}\.\d{1,9}(?:, \d{1,9}\.\d{1,9})*)$"
+)
+# PyTorch 2.1, 2.13: "    Reason: generic_jump TensorVariable()"
+_EXPLAINED = re.compile(r"\s{4}Reason: (?P<reason>.{1,2000})$")
+# PyTorch 2.1, 2.13: "      <FrameSummary file /repo/train.py, line 4 in step>"
+_EXPLAINED_AT = re.compile(
+    r"\s{6}<FrameSummary file (?P<file>.{1,1000}), line (?P<line>\d{1,9}) in (?P<name>.{1,200})>$"
+)
+_MOST_LINES_OF_REPORT = 60
+_MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
     "compiles, recompiles and their causes, and graph breaks: the log has only the lines printed unasked (it shows "
     "more with env: TORCH_LOGS: recompiles,graph_breaks,dynamic)",
@@ -93,6 +112,8 @@ class Failure:
     ending: Args
     compiled: tuple[str, str] | None = None
     """The file and name of the function that was compiled, where the error names it."""
+    first: str = ""
+    """The error that it was made of."""
 
     @property
     def is_limit(self) -> bool:
@@ -117,6 +138,7 @@ class Errors:
     MARKS: ClassVar[tuple[bytes, ...]] = (b"torch._dynamo.exc.", b"torch._inductor.exc.", b"Detected recompile when",
                                           b"backend='", _OF_DYNAMO.encode(), b"Error: ", b"Unsupported: ",
                                           b"torch/_dynamo/", b"torch\\_dynamo\\", b"Error  ", b"Failed  ",
+                                          b"torch/_inductor/", b"torch\\_inductor\\",
                                           b"symbolic_shapes.ConstraintViolationError",
                                           *(f"{name}: ".encode() for name in _OWN))  # fmt: skip
 
@@ -167,6 +189,11 @@ class Errors:
         is_of_last = self._is_sure and self._chained
         if self._stack is not None and not is_of_last:
             self.failures.append(self._stack)
+        for failure in self.failures:
+            error = failure.ending["error"]
+            failure.ending["error"] += (
+                f"; made of {failure.first}" if failure.first and failure.first not in error else ""
+            )
         return self.failures
 
     @property
@@ -175,10 +202,12 @@ class Errors:
         return self._error_goes_on and self._is_sure
 
     def _fail(self, name: str, file: str, number: int, ending: Args, ns: int, is_sure: bool = True) -> None:
+        first = ""
         if self._failed is not None and self._is_sure and self._chained:  # what that error was made of
             self.failures.remove(self._failed)
+            first = self._failed.ending["error"]
         self._failed, self._is_sure = (
-            Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending),
+            Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending, first=first),
             is_sure,
         )
         self.failures += [self._failed] if is_sure else []
@@ -219,6 +248,64 @@ class Errors:
         return False
 
 
+class PrintedReports:
+    """The lines of one process."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (_METRICS.encode(), b"Graph Break Count: ", b"  Break Reason ")
+
+    def __init__(self) -> None:
+        self._seconds: list[tuple[int, float]] = []
+        self._reasons: list[BreakReason] = []
+        self._lines = self._ns = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may be of a report."""
+        return self._lines > 0
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        self._lines -= self._lines > 0
+        if line.text.startswith((_METRICS, "Graph Break Count: ", "  Break Reason ")):
+            self._lines, self._ns = _MOST_LINES_OF_REPORT, line.ns
+        elif self._lines and (match := _COMPILED.match(line.text)):
+            self._seconds = [(line.ns, float(s)) for s in match["seconds"].split(", ")][
+                :_MOST_COMPILES
+            ]  # of all so far
+        elif self._lines and (match := _EXPLAINED.match(line.text)):
+            self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
+        elif self._lines and self._reasons and (match := _EXPLAINED_AT.match(line.text)):
+            self._reasons[-1].stack.append((match["file"], int(match["line"]), match["name"]))
+        else:
+            return False
+        return True
+
+    def emit(self, log: Log) -> bool:
+        """Tell of each compile, and of the graph breaks of the function that was explained; whether there are any."""
+        end = 1
+        for ns, seconds in self._seconds:
+            start = max(1, end, ns - round(1e9 * sum(s for _, s in self._seconds)))
+            end = start + round(seconds * 1e9)
+            _compile(log, "a function", start, end)
+        if self._reasons:
+            name = next((stack[0][2] for reason in self._reasons if (stack := reason.stack)), "a function")
+            id = _compile(log, name, self._ns, self._ns)
+            for number, reason in enumerate(self._reasons):
+                if id is not None and log.takes_break():
+                    log.emit(GraphBreak(self._ns, f"explained{number}", id, about_break(reason, name)))
+        return bool(self._seconds or self._reasons)
+
+
+def _compile(log: Log, name: str, start: int, end: int) -> str | None:
+    id = log.new_compile()
+    if id is not None:
+        about = about_unasked("dynamo", name) | {"identity": id}  # nothing is known of recompiles
+        begin = Begin(start, about["function"], "torch", None, id, about)
+        log.emit(begin)
+        log.emit(End(end, begin, {"outcome": "compiled"}))
+    return id
+
+
 class TorchErrors:
     """Reads PyTorch's errors and reports, and vLLM's seconds, in the log of one process that has no more."""
 
@@ -240,7 +327,7 @@ class TorchErrors:
         return any(each.read(line) for each in (self._errors, self._vllm, self._tuned, self._printed))
 
     def end(self) -> Seen | None:
-        """Emit what failed, what vLLM compiled, and what is in reports."""
+        """Emit what failed, what vLLM compiled, and what reports hold."""
         failures = self._errors.end()
         for failure in failures:
             failure.emit(self._log)

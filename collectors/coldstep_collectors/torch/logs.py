@@ -12,10 +12,9 @@ from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
-from coldstep_collectors.torch.autotune_log import AutotuneLines
 from coldstep_collectors.torch.bare_logs import BareLines
 from coldstep_collectors.torch.error_logs import NO_ERROR, Errors, Failure
-from coldstep_collectors.torch.inductor_log import InductorLines
+from coldstep_collectors.torch.inductor_log import AutotuneLines, InductorLines
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
 from coldstep_collectors.torch.vllm_log import VllmLines
@@ -346,6 +345,8 @@ class TorchLogs:
             self._announced.add(frame.compile.id)
             frame.again = True
             _locate(frame, match)
+        elif text.startswith("Recompiling "):  # cut amid the function's name
+            frame.again = True
         elif match := _REASON.match(text):
             # from 2.5 on each reason begins with the variant's numbers, and what follows belongs to it
             if match["variant"] or not any(map(_NUMBERED.match, frame.failures)):
@@ -363,6 +364,8 @@ class TorchLogs:
 
     def _graph_break(self, frame: Frame, text: str, ns: int) -> None:
         message = self._breaking.get(frame.numbers)
+        if message is None and (given_up := _GIVEN_UP.match(text)):  # its begin is lost
+            text = f"Graph break: {given_up['error'].partition(': ')[2]} from user code at:"
         if text.startswith(_READS if self._warns else _BREAKS):
             if message is not None and not message.is_warning_alone:
                 self._close(message)
