@@ -322,6 +322,9 @@ File ~/venv/torch/_dynamo/variables/functions.py:796, in FunctoolsPartialVariabl
         ^^^^^
     ...<2 lines>...
 """,
+    "inductor": """\
+  File "/venv/torch/_inductor/graph.py", line 1964, in codegen
+    self.sch""",
     "windows": """\
 Traceback (most recent call last):
   File "D:\\env\\Lib\\site-packages\\torch\\_dynamo\\output_graph.py", line 1446, in _call_user_compiler
@@ -355,6 +358,27 @@ def test_an_error_of_any_class_below_a_stack_through_dynamo_is_that_of_a_compile
         traced(f"{STACKS['windows']}step 2 loss 0.4\nOSError: no such file\n", tmp_path)
 
 
+def test_an_error_names_the_one_that_it_was_made_of(tmp_path: Path) -> None:
+    text = (
+        "torch._dynamo.exc.Unsupported: Call to `torch._dynamo.graph_break()`\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "/repo/play.py", line 23, in <module>\n    fn()\n'
+        "torch._dynamo.exc.Unsupported: Graph break under GenericContextWrappingVariable\n"
+    )
+    [error] = failures(traced(text, tmp_path))
+    assert "GenericContextWrappingVariable; made of Unsupported: Call to `torch._dynamo.graph_break()`" in error
+
+
+def test_an_error_while_compiled_code_runs_is_no_failed_compile(tmp_path: Path) -> None:
+    text = (
+        '  File "/venv/torch/_functorch/_aot_autograd/runtime_wrappers.py", line 667, in inner_fn\n'
+        '  File "/venv/torch/_inductor/utils.py", line 2006, in run\n    return model(new_inputs)\n'
+        '  File "/tmp/torchinductor_me/p5/cp5.py", line 35, in call\nAssertionError: expected size 128==256\n'
+    )
+    with pytest.raises(TraceError, match="holds no"):
+        traced(text, tmp_path)
+
+
 def test_a_dimension_that_may_not_vary_is_a_failed_compile(tmp_path: Path) -> None:
     text = (
         "torch.fx.experimental.symbolic_shapes.ConstraintViolationError: Constraints violated (L['x'].size()[0])! For "
@@ -382,6 +406,33 @@ def test_a_recompile_with_all_its_guards_need_have_no_stamp(tmp_path: Path) -> N
     [row] = traced(text, tmp_path).recompiles
     assert (row.cause, row.argument) == ("type", "obj")
     assert row.evidence == ["___check_type_id(L['obj'], 94834370481168)", "L['obj'].x == -0.5"]
+
+
+def test_a_path_that_an_editor_has_made_a_link_is_a_place(tmp_path: Path) -> None:
+    stamp = "V0923 14:11:42.775000 98000 torch/_dynamo/guards.py:2830] [0/1] [__recompiles] "
+    text = (
+        f"{stamp}Recompiling function step in [/repo/a.py:38](https://file+.vscode-resource.cdn.net/repo/a.py:38)\n"
+        f"{stamp}    triggered by the following guard failure(s):\n{stamp}    - 0/0: n == 4\n"
+    )
+    [row] = traced(text, tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/a.py", 38, "step")
+
+
+def test_a_recompile_that_is_cut_in_its_words_does_not_ask_for_what_was_on(tmp_path: Path) -> None:
+    text = "V1023 15:27:58.484000 177 torch/_dynamo/guards.py:2813] [1/5] [__recompiles] Recompiling functi"
+    [row] = traced(text, tmp_path).recompiles
+    assert "TORCH_LOGS=recompiles" not in (row.advice or "")
+    assert "are lost" in row.evidence[0]
+
+
+def test_the_keys_of_a_dict_in_pytorch_2_2_are_a_cause(tmp_path: Path) -> None:
+    stamp = "[2023-12-17 09:31:02,294] torch._dynamo.convert_frame: [WARNING] "
+    text = (
+        f"{stamp}torch._dynamo hit config.cache_size_limit (8)\n{stamp}   function: 'step' (/repo/adamax.py:151)\n"
+        f"{stamp}   last reason: ___dict_param_key_ids(L['self'].state) == {{140040850413000, 140040908327000}}\n"
+    )
+    [limit] = [row for row in traced(text, tmp_path).findings if row.kind == "cache_limit"]
+    assert "keys of self.state" in (limit.advice or "")
 
 
 def test_lines_that_a_page_has_joined_are_taken_apart(tmp_path: Path) -> None:
@@ -446,6 +497,16 @@ def test_a_graph_break_of_pytorch_2_0_begins_in_one_line(stamp: str, tmp_path: P
         ("unsupported_call", coldstep.model.Location("/repo/inner.py", 7, "inner")),
     ]
     assert trace.recompiles == []
+
+
+def test_a_graph_break_without_its_begin_has_its_reason(tmp_path: Path) -> None:
+    stamp = "V0423 16:43:09.047000 140 torch/_dynamo/symbolic_convert.py:527] [0/0] [__graph_breaks] "
+    text = (
+        f"{stamp}    raise Unsupported(msg)\n{stamp}torch._dynamo.exc.Unsupported: 'skip function graph_break in file "
+        "/venv/torch/_dynamo/decorators.py'\n"
+    )
+    [row] = traced(text, tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("explicit", None)
 
 
 def test_inductor_tells_how_long_it_took_and_what_its_cache_answered(tmp_path: Path) -> None:
@@ -644,6 +705,17 @@ def test_a_compile_of_an_older_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Pat
     text = "WARNING:absl:Compiling run_epoch for args (ArgSpec(aval=ShapedArray(uint32[2]), lazy_expr=LazyExpr(inp"
     [row] = traced(text, tmp_path).compiles
     assert (row.function, row.outcome) == ("run_epoch", "in_progress")
+
+
+def test_where_an_older_jax_begins_the_next_compile_the_last_one_is_over(tmp_path: Path) -> None:
+    names = ("_where", "rates", "_where", "steps")
+    text = "".join(
+        f"WARNING:absl:Compiling {name} for args (AbstractUnit(), ShapedArray(int64[])).\n" for name in names
+    )
+    rows = traced(text, tmp_path).compiles
+    assert sorted((row.function, row.outcome) for row in rows) == [
+        ("_where", "compiled"), ("_where", "compiled"), ("rates", "compiled"), ("steps", "in_progress")
+    ]  # fmt: skip
 
 
 def test_a_compile_of_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Path) -> None:
