@@ -10,9 +10,9 @@ from coldstep.events import Args
 
 _LAYER = "xla.persistent"
 # JAX 0.10: "Persistent compilation cache hit for 'jit_train_step' with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"
-_HIT = re.compile(r"Persistent compilation cache hit for '(?P<module>.{1,500}?)' with key '(?P<key>.{1,600}?)'")
+_HIT = re.compile(r"Persistent compilation cache hit for '(?P<module>.{1,500}?)' with key '(?P<key>.{1,600}?)(?:'|$)")
 # JAX 0.10: "PERSISTENT COMPILATION CACHE MISS for 'jit_train_step' with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"
-_MISS = re.compile(r"PERSISTENT COMPILATION CACHE MISS for '(?P<module>.{1,500}?)' with key '(?P<key>.{1,600}?)'")
+_MISS = re.compile(r"PERSISTENT COMPILATION CACHE MISS for '(?P<module>.{1,500}?)' with key '(?P<key>.{1,600}?)(?:'|$)")
 # JAX 0.10: "Writing jit_train_step to persistent compilation cache with key 'jit_train_step-36e864bd5ddd32d4b3490cfd'"
 _WRITING = re.compile(r"Writing .{1,500}? to persistent compilation cache with key '(?P<key>.{1,600}?)'")
 # JAX 0.10: "Not writing persistent cache entry for 'jit_f' because it took < 1.00 seconds to compile (0.03s)"

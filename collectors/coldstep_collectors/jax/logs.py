@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import ClassVar
 
 from coldstep import context as forms
@@ -241,7 +241,7 @@ class JaxLogs:
         self._caches = CacheLines()
         self._ns = self._last_end = 0
         self._since = 0  # lines since an explanation began
-        self._explained = self._timed = False
+        self._explained = self._timed = self._tells_ends = False
         self._begins_inside = False
         """Whether the log's first line of a compile is not the first that JAX says of one."""
         self.goes_on = False
@@ -287,6 +287,7 @@ class JaxLogs:
         self._drop_traced()
         self._end_untimed()
         self._end_caches()
+        self._end_untold()
         if not self._known:
             return None
         places: dict[str, set[_Place]] = defaultdict(set)
@@ -384,6 +385,19 @@ class JaxLogs:
                 compile.end.args = {"outcome": outcome, "caches": [answer.row]}
                 self._log.emit(compile.end)
 
+    def _end_untold(self) -> None:
+        """JAX before 0.3 logs no end of a compile: where the next one begins, it is over."""
+        ends: dict[int, End] = {}
+        for compile, after in pairwise(self._known) if not self._tells_ends else ():
+            if not compile.finished:
+                compile.finished, compile.end.args = True, {"outcome": "compiled"}
+                ends[id(after.begin)] = compile.end
+        events, self._log.events = self._log.events, []
+        for event in events:  # at equal times the order counts
+            if (end := ends.get(id(event))) is not None:
+                self._log.emit(end)
+            self._log.emit(event)
+
     # --- compiles ---------------------------------------------------------------------------------------------
 
     def _on_traced(self, name: str, ns: int) -> None:
@@ -438,7 +452,7 @@ class JaxLogs:
         return compile
 
     def _phase(self, name: str, phase: str, title: str, ns: int) -> None:
-        self._timed = True
+        self._timed = self._tells_ends = True
         compile = next((each for each in reversed(self._open) if each.name == name and not each.finished), None)
         before = next((each for each in reversed(self._known) if each.name == name), None)
         if compile is None and phase == "xla.compile":  # neither traced nor lowered again, or the log begins inside

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from coldstep_collectors.torch.log_lines import Words, take_apart_text
+from coldstep_collectors.torch.log_lines import PAIR, Words, take_apart_text
 
 # PyTorch 2.9, 2.13: "Recompiling function train_step in /repo/train.py:2"
 _RECOMPILING = re.compile(r"Recompiling function \S.{0,500} in .{1,1000}:\d+$")
@@ -26,7 +26,17 @@ _OF_LIMIT = re.compile(
 )
 # PyTorch 2.9, 2.13: "Graph break in user code at /repo/train.py:10"
 _BREAK = re.compile(r"Graph break in user code at .{1,1000}:\d+$")
-_USER_STACK = "User code traceback:"
+# PyTorch 2.3: "Graph break: from user code at:"
+_BREAK_OF_OLD = re.compile(r"Graph break: (?:skip: )?from user code at:$")
+# PyTorch 2.4, 2.13: "Graph break from `Tensor.item()`, consider setting:"
+_READ = re.compile(r"Graph break from `Tensor\.item\(\)`, consider setting:")
+_USER_STACK = ("User code traceback:", "from user code at:")
+_OF_BREAK = (" ", "Traceback (most recent call last):", "torch._dynamo.exc.")
+# Somebody: "Recompiling function f in /a.py:1 triggered by the following guard failure(s): - 0/0: x is None"
+_JOINED = re.compile(
+    r"(?<=\S)(?=Recompiling function \S{1,200} in )|(?<=\d) (?=triggered by the following guard)"
+    r"|(?<=\S) (?=- \d+/\d+: )"
+)
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0]"
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2"
 _OTHER = re.compile(r"create_|produce_guards|set_replacement|eval |torchdynamo start compiling |WON'T CONVERT ")
@@ -39,12 +49,13 @@ class BareLines:
 
     MARKS: ClassVar[tuple[bytes, ...]] = (b"Recompiling function ", b"torch._dynamo hit config", b"] create_",
                                           b"] set_replacement ", b"Graph break in user code at ",
+                                          b"Graph break from `Tensor.item()`", b"Graph break: ",
                                           b"function: '", b"   reasons:  ")  # fmt: skip
 
     def __init__(self) -> None:
         self._kind: str | None = None
         self._left = 0
-        self._reasons = self._stack = False
+        self._reasons = self._stack = self._reads = False
 
     @property
     def goes_on(self) -> bool:
@@ -53,11 +64,21 @@ class BareLines:
 
     def take(self, text: str) -> list[Words]:
         """The messages of a line; none for another's."""
+        if " triggered by the following guard failure(s): - " in text:
+            return [words for piece in _JOINED.split(text) for words in self.take(piece)]
         pieces = take_apart_text(text)
+        if PAIR.match(text):
+            return [Words(None, True, _RECOMPILES, each.text) for each in pieces]
+        self._reads |= _READ.search(text) is not None
         if pieces and (pieces[0].kind is not None or (pieces[0].numbers is not None and _is_other(pieces[0].text))):
             self._kind, self._left = pieces[0].kind, _MOST_LINES if _OF_LIMIT.match(pieces[0].text) else 0
             return pieces
-        if match := _RECOMPILING.search(text) or _OF_LIMIT.match(text) or _BREAK.search(text):
+        if (
+            match := _RECOMPILING.search(text)
+            or _OF_LIMIT.match(text)
+            or _BREAK.search(text)
+            or _BREAK_OF_OLD.search(text)
+        ):
             return self._begin(match)
         if not self.goes_on:
             return []
@@ -65,14 +86,21 @@ class BareLines:
         return [Words(None, True, self._kind, text)] if self._belongs(text) else []
 
     def _begin(self, match: re.Match[str]) -> list[Words]:
-        kinds = {_RECOMPILING: _RECOMPILES, _BREAK: _GRAPH_BREAKS}
+        kinds = {_RECOMPILING: _RECOMPILES, _BREAK: _GRAPH_BREAKS, _BREAK_OF_OLD: _GRAPH_BREAKS}
         self._kind, self._left = kinds.get(match.re), _MOST_LINES
-        self._reasons = self._stack = False
-        return [Words(None, True, self._kind, match.string[match.start() :])]
+        self._reasons, self._stack = False, match.re is _BREAK_OF_OLD
+        text = match.string[match.start() :]
+        if self._reads and self._stack:  # the warning of such a read goes on: it names no reason
+            self._reads, text = False, "Graph break: Tensor.item from user code at:"
+        return [Words(None, True, self._kind, text)]
+
+    def go_on_with_break(self) -> None:
+        """The lines that come now are the rest of a graph break's stack, which has no stamp."""
+        self._kind, self._left, self._reasons, self._stack = _GRAPH_BREAKS, _MOST_LINES, False, True
 
     def _belongs(self, text: str) -> bool:
         if self._kind == _GRAPH_BREAKS:
-            ends = self._stack and not text.startswith(" ")
+            ends = self._stack and not text.startswith(_OF_BREAK)
             self._stack |= text.startswith(_USER_STACK)
             self._left = 0 if ends else self._left
             return not ends

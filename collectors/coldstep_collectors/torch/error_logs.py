@@ -1,4 +1,4 @@
-"""Reads what PyTorch prints with no setting at all, its errors and what it tunes; and what vLLM prints."""
+"""Reads what PyTorch prints with no setting at all: its errors, and the seconds and graph breaks in its own reports."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import ClassVar
 
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End
+from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
-from coldstep_collectors.torch.autotune_log import AutotuneLines
+from coldstep_collectors.torch._private.breaks import BreakReason
+from coldstep_collectors.torch.inductor_log import AutotuneLines
+from coldstep_collectors.torch.log_frames import about_break
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
-_OWN = ("BackendCompilerFailed", "InductorError", "TorchRuntimeError", *_LIMIT_ERRORS)
+_OWN = ("BackendCompilerFailed", "InductorError", "TorchRuntimeError", "ConstraintViolationError", *_LIMIT_ERRORS)
 """Errors whose names nobody else gives to theirs: a notebook prints them without their module."""
 # PyTorch 2.6, 2.7: "RuntimeError: Detected recompile when torch.compile stance is 'fail_on_recompile'"
 # PyTorch 2.8, 2.13: "RuntimeError: Detected recompile when torch.compile stance is 'fail_on_recompile'. filename:
@@ -28,7 +30,8 @@ _REFUSED = re.compile(
 # PyTorch 2.7: "E   torch._dynamo.exc.Unsupported: Failed to trace builtin operator"
 # Jupyter: "FailOnRecompileLimitHit: recompile_limit reached with one_graph=True."
 _ERROR = re.compile(
-    rf"(?:(?:^|\s)torch\._(?:dynamo|inductor)\.exc\.|^(?=(?:{'|'.join(_OWN)}): ))"
+    r"(?:(?:^|\s)torch\.(?:_(?:dynamo|inductor)\.exc|fx\.experimental\.symbolic_shapes)\."
+    rf"|^(?=(?:{'|'.join(_OWN)}): ))"
     r"(?P<text>(?P<kind>\w{1,99})(?::(?: .*)?)?)$"
 )
 # Jupyter: "Unsupported: Data-dependent branching"
@@ -38,13 +41,32 @@ _ANY_ERROR = re.compile(
 )
 # PyTorch 2.0, 2.13: "Set TORCH_LOGS="+dynamo" and TORCHDYNAMO_VERBOSE=1 for more information"
 _OF_DYNAMO = "TORCHDYNAMO_VERBOSE=1"
+# PyTorch 2.7: "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if"
+_END_OF_ERROR = re.compile(r"Set (?:TORCH_LOGS=\S{1,20} and )?TORCHDYNAMO_VERBOSE=1 for (?:more|the internal)\b")
+# PyTorch 2.4: "  File "/venv/torch/_dynamo/symbolic_convert.py", line 703, in inline_user_function_return"
+# PyTorch 2.7: "  File "/venv/torch/_inductor/graph.py", line 1964, in codegen"
+# Jupyter: "File ~/venv/torch/_dynamo/symbolic_convert.py:743, in InstructionTranslatorBase.call_function(self, fn)"
+_IN_COMPILER = re.compile(
+    r"\s*File \W{0,2}[^\"\n]{0,1000}torch[\\/]_(?:dynamo[\\/](?!eval_frame)\w[\w\\/]{0,60}"
+    r"|inductor[\\/](?:graph|scheduler|lowering|codegen[\\/]\w{1,40}))\.py"
+    r"(?:\", line \d{1,9}, in |:\d)"
+)
+# Jupyter: "InductorError                             Traceback (most recent call last)"
+_HEAD = re.compile(rf"(?P<text>{'|'.join(_OWN)}) {{2,}}Traceback \(most recent call last\)$")
+# Python: "  File "/usr/lib/python3.11/contextlib.py", line 81, in inner"
+# Jupyter: "File ~/venv/torch/nn/modules/module.py:1511, in Module._wrapped_call_impl(self, *args, **kwargs)"
+# Jupyter: "--> 743 self.push(fn.call_function(self, args, kwargs))"
+_OF_STACK = re.compile(
+    r"\s|$|File \S|-+> \d|(?:Cell|Input) In|Traceback \(most recent|The above exc|During handl|\.\.\."
+)
 # PyTorch 2.1: "[2023-11-14 10:41:12,330] torch._dynamo.convert_frame: [WARNING] torch._dynamo.exc.Unsupported: f"
 _OWN_LINE = re.compile(r"\] torch\._[\w.]{1,99}: \[")
 # ComfyUI: "backend='inductor' raised:"
 _BARE = re.compile(r"\W{0,9}(?P<text>backend='[^']{1,99}' raised:)$")
 # PyTorch 2.8: "  Explanation: torch.* ops that return a non-Tensor cannot be traced into the graph"
 # PyTorch 2.8: "  Developer debug context: example_value type: str; op: call_function"
-_DETAIL = re.compile(r"\s*(?:Explanation|Hint|Developer debug context): \S")
+# PyTorch 2.8: "  - You marked L['x'].size()[0] as dynamic but your code specialized it to be a constant (5)"
+_DETAIL = re.compile(r"\s*(?:Explanation|Hint|Developer debug context): \S|  - (?:You marked|Not all values of) ")
 _WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no function of Python's
 _USERS = "from user code:"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
@@ -54,6 +76,23 @@ _FRAME = re.compile(
     r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9}), in (?:<(?:graph break|resume) in )?(?P<name>[\w.]+|\S+)'
 )
 _MOST_LINES = 60  # of a traceback after its error
+NO_ERROR = "not in the log: the lines with the error are lost"
+# PyTorch 2.0, 2.13: "TorchDynamo compilation metrics:"
+_METRICS = "TorchDynamo compilation metrics:"
+# PyTorch 2.0: "torch._dynamo.convert_frame._compile                             7.1824, 0.0092"
+# PyTorch 2.6: "_compile.compile_inner, 23.8579"
+_COMPILED = re.compile(
+    r"(?:(?:torch\._dynamo\.)?convert_frame\.)?_compile(?:\.<locals>)?(?:\.compile_inner)?,?\s{1,200}"
+    r"(?P<seconds>\d{1,9}\.\d{1,9}(?:, \d{1,9}\.\d{1,9})*)$"
+)
+# PyTorch 2.1, 2.13: "    Reason: generic_jump TensorVariable()"
+_EXPLAINED = re.compile(r"\s{4}Reason: (?P<reason>.{1,2000})$")
+# PyTorch 2.1, 2.13: "      <FrameSummary file /repo/train.py, line 4 in step>"
+_EXPLAINED_AT = re.compile(
+    r"\s{6}<FrameSummary file (?P<file>.{1,1000}), line (?P<line>\d{1,9}) in (?P<name>.{1,200})>$"
+)
+_MOST_LINES_OF_REPORT = 60
+_MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
     "compiles, recompiles and their causes, and graph breaks: the log has only the lines printed unasked (it shows "
     "more with env: TORCH_LOGS: recompiles,graph_breaks,dynamic)",
@@ -73,6 +112,8 @@ class Failure:
     ending: Args
     compiled: tuple[str, str] | None = None
     """The file and name of the function that was compiled, where the error names it."""
+    first: str = ""
+    """The error that it was made of."""
 
     @property
     def is_limit(self) -> bool:
@@ -96,6 +137,9 @@ class Errors:
 
     MARKS: ClassVar[tuple[bytes, ...]] = (b"torch._dynamo.exc.", b"torch._inductor.exc.", b"Detected recompile when",
                                           b"backend='", _OF_DYNAMO.encode(), b"Error: ", b"Unsupported: ",
+                                          b"torch/_dynamo/", b"torch\\_dynamo\\", b"Error  ", b"Failed  ",
+                                          b"torch/_inductor/", b"torch\\_inductor\\",
+                                          b"symbolic_shapes.ConstraintViolationError",
                                           *(f"{name}: ".encode() for name in _OWN))  # fmt: skip
 
     def __init__(self) -> None:
@@ -105,7 +149,14 @@ class Errors:
         """Whether that one is a failure of a compile, and no other error."""
         self._lines = 0
         self._of_user = self._chained = False
-        self.goes_on = False
+        self._error_goes_on = False
+        self._stack: Failure | None = None
+        """That of a stack through Dynamo, until its error is read."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may belong to an error."""
+        return self._error_goes_on or self._stack is not None
 
     def read(self, line: Line) -> bool:
         """Take in a line: an error, or what follows one."""
@@ -123,34 +174,64 @@ class Errors:
         elif match := _BARE.match(line.text):
             self._fail("", "", 0, {"outcome": "failed", "error": f"BackendCompilerFailed: {match['text']}"}, line.ns)
         elif not self._is_open and (match := _ANY_ERROR.match(line.text)):
-            self._fail("", "", 0, {"outcome": "failed", "error": match["text"]}, line.ns, is_sure=False)
-            return False
+            is_sure = self._stack is not None
+            self._fail("", "", 0, {"outcome": "failed", "error": match["text"]}, line.ns, is_sure)
+            return is_sure
+        elif not self.failures and self._failed is None and _END_OF_ERROR.match(line.text):
+            self._fail("", "", 0, {"outcome": "failed", "error": NO_ERROR}, line.ns)
         else:
-            return self._after(line.text)
+            taken = self._after(line.text)
+            return self._goes_through(line) or taken
         return True
+
+    def end(self) -> list[Failure]:
+        """All of them, at the end of the log: that of a stack without its error, too."""
+        is_of_last = self._is_sure and self._chained
+        if self._stack is not None and not is_of_last:
+            self.failures.append(self._stack)
+        for failure in self.failures:
+            error = failure.ending["error"]
+            failure.ending["error"] += (
+                f"; made of {failure.first}" if failure.first and failure.first not in error else ""
+            )
+        return self.failures
 
     @property
     def _is_open(self) -> bool:
         """Whether the lines that come now may be of a failure."""
-        return self.goes_on and self._is_sure
+        return self._error_goes_on and self._is_sure
 
     def _fail(self, name: str, file: str, number: int, ending: Args, ns: int, is_sure: bool = True) -> None:
+        first = ""
         if self._failed is not None and self._is_sure and self._chained:  # what that error was made of
             self.failures.remove(self._failed)
+            first = self._failed.ending["error"]
         self._failed, self._is_sure = (
-            Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending),
+            Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending, first=first),
             is_sure,
         )
         self.failures += [self._failed] if is_sure else []
-        self.goes_on, self._lines, self._of_user, self._chained = True, 0, False, False
+        self._error_goes_on, self._lines, self._of_user, self._chained = True, 0, False, False
+        self._stack = None
+
+    def _goes_through(self, line: Line) -> bool:
+        """A line of a stack through Dynamo: such an error is that of a compile, whatever its class."""
+        head = _HEAD.match(line.text)
+        if head is not None or (self._stack is None and _IN_COMPILER.match(line.text)):
+            error = f"{head['text']}: {NO_ERROR}" if head is not None else NO_ERROR
+            about = about_unasked("dynamo", "a function")
+            self._stack = Failure(line.ns, about, {"outcome": "failed", "error": error})
+        elif self._stack is not None and not _OF_STACK.match(line.text):
+            self._stack = None  # the log goes on: nothing is known of how that ended
+        return self._stack is not None
 
     def _after(self, text: str) -> bool:
         """A line after an error: the user's code that it is of, or the error's own cause."""
         failed = self._failed
-        if failed is None or not self.goes_on:
+        if failed is None or not self._error_goes_on:
             return False
         self._lines += 1
-        self.goes_on = self._lines < _MOST_LINES
+        self._error_goes_on = self._lines < _MOST_LINES
         self._of_user |= _USERS in text
         self._chained |= any(words in text for words in _CHAINED)
         if _OF_DYNAMO in text and not self._is_sure:
@@ -167,29 +248,90 @@ class Errors:
         return False
 
 
+class PrintedReports:
+    """The lines of one process."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (_METRICS.encode(), b"Graph Break Count: ", b"  Break Reason ")
+
+    def __init__(self) -> None:
+        self._seconds: list[tuple[int, float]] = []
+        self._reasons: list[BreakReason] = []
+        self._lines = self._ns = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may be of a report."""
+        return self._lines > 0
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        self._lines -= self._lines > 0
+        if line.text.startswith((_METRICS, "Graph Break Count: ", "  Break Reason ")):
+            self._lines, self._ns = _MOST_LINES_OF_REPORT, line.ns
+        elif self._lines and (match := _COMPILED.match(line.text)):
+            self._seconds = [(line.ns, float(s)) for s in match["seconds"].split(", ")][
+                :_MOST_COMPILES
+            ]  # of all so far
+        elif self._lines and (match := _EXPLAINED.match(line.text)):
+            self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
+        elif self._lines and self._reasons and (match := _EXPLAINED_AT.match(line.text)):
+            self._reasons[-1].stack.append((match["file"], int(match["line"]), match["name"]))
+        else:
+            return False
+        return True
+
+    def emit(self, log: Log) -> bool:
+        """Tell of each compile, and of the graph breaks of the function that was explained; whether there are any."""
+        end = 1
+        for ns, seconds in self._seconds:
+            start = max(1, end, ns - round(1e9 * sum(s for _, s in self._seconds)))
+            end = start + round(seconds * 1e9)
+            _compile(log, "a function", start, end)
+        if self._reasons:
+            name = next((stack[0][2] for reason in self._reasons if (stack := reason.stack)), "a function")
+            id = _compile(log, name, self._ns, self._ns)
+            for number, reason in enumerate(self._reasons):
+                if id is not None and log.takes_break():
+                    log.emit(GraphBreak(self._ns, f"explained{number}", id, about_break(reason, name)))
+        return bool(self._seconds or self._reasons)
+
+
+def _compile(log: Log, name: str, start: int, end: int) -> str | None:
+    id = log.new_compile()
+    if id is not None:
+        about = about_unasked("dynamo", name) | {"identity": id}  # nothing is known of recompiles
+        begin = Begin(start, about["function"], "torch", None, id, about)
+        log.emit(begin)
+        log.emit(End(end, begin, {"outcome": "compiled"}))
+    return id
+
+
 class TorchErrors:
-    """Reads PyTorch's errors, and vLLM's seconds, in the log of one process that has no more."""
+    """Reads PyTorch's errors and reports, and vLLM's seconds, in the log of one process that has no more."""
 
     name: ClassVar[str] = "dynamo"
-    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS)
+    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS, *PrintedReports.MARKS)
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
+        self._errors, self._vllm = Errors(), VllmLines()
+        self._tuned, self._printed = AutotuneLines(), PrintedReports()
 
     @property
     def goes_on(self) -> bool:
         """Whether the next line may belong to an error."""
-        return self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on
+        return self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on or self._printed.goes_on
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        return self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
+        return any(each.read(line) for each in (self._errors, self._vllm, self._tuned, self._printed))
 
     def end(self) -> Seen | None:
-        """Emit what failed, and what vLLM compiled."""
-        for failure in self._errors.failures:
+        """Emit what failed, what vLLM compiled, and what reports hold."""
+        failures = self._errors.end()
+        for failure in failures:
             failure.emit(self._log)
-        seen = self._vllm.emit(self._log) or bool(self._errors.failures)
+        seen = self._vllm.emit(self._log) or bool(failures)
+        seen |= self._printed.emit(self._log)
         seen |= self._tuned.emit(self._log, has_compiles=seen)
-        return Seen("partial", None, [_ONLY_ERRORS]) if seen else None
+        return Seen("partial", None, [_ONLY_ERRORS], is_unasked=True) if seen else None

@@ -147,8 +147,9 @@ class Frames:
         id = self._log.new_compile()
         if id is None:
             return None
-        alike = self._unnumbered.setdefault(place, [])
-        index = [*self._unnumbered].index(place)
+        whose = place if place[2] else ("", len(self.known), "")  # each that is not named is of one function of its own
+        alike = self._unnumbered.setdefault(whose, [])
+        index = [*self._unnumbered].index(whose)
         frame = Frame(Compile(id, "", ("", "")), (-1 - index, len(alike)), self._epochs.of(None), ns, *place)
         alike.append(frame)
         self.known.append(frame)

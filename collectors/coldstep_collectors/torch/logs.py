@@ -12,9 +12,9 @@ from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
-from coldstep_collectors.torch.autotune_log import AutotuneLines
 from coldstep_collectors.torch.bare_logs import BareLines
-from coldstep_collectors.torch.error_logs import Errors, Failure
+from coldstep_collectors.torch.error_logs import NO_ERROR, Errors, Failure
+from coldstep_collectors.torch.inductor_log import AutotuneLines, InductorLines
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
 from coldstep_collectors.torch.vllm_log import VllmLines
@@ -30,6 +30,7 @@ _RECOMPILING = re.compile(r"Recompiling function (?P<name>.+?) in(?:$| (?:(?P<fi
 _REASON = re.compile(r"\s*- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
 _BREAKS = ("Graph break", "WON'T CONVERT")
 _WARNED, _READS = "Graph break: from user code at:", "Graph break: Tensor.item from user code at:"
+_WARNING = "Graph break from `Tensor.item()`, consider setting:"
 _WARNS = "variables/tensor.py:"
 """Where PyTorch warns, with no setting at all, of a value that is read on the host."""
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
@@ -59,7 +60,6 @@ _GIVEN_UP = re.compile(r"torch\._(?:dynamo|inductor)\.exc\.(?P<error>\w{1,99}: .
 _GIVES_UP = "/convert_frame.py:"
 # PyTorch 2.8: "  File "/venv/torch/_dynamo/convert_frame.py", line 1059, in _compile"
 _IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/]\w{1,99}\.py", line \d')
-_NO_ERROR = "not in the log: the lines with the error are lost"
 # Python: "AssertionError:"
 _CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
@@ -75,6 +75,7 @@ _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):
 # PyTorch 2.0: "Step 1: torchdynamo start tracing generate"
 # PyTorch 2.1, 2.8: "Step 1: torchdynamo start tracing fn /repo/train.py:3"
 _TRACING = re.compile(r"Step 1: torchdynamo start tracing (?P<name>[\w.]+)(?: (?P<file>.+):(?P<line>\d+))?$")
+_GUARDS_FAIL = "Error while creating guard:"
 _TRACEBACK = "Traceback (most recent call last)"
 _ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
 _RECOMPILES, _GRAPH_BREAKS = "__recompiles", "__graph_breaks"
@@ -119,6 +120,11 @@ class _Message:
     warns: bool = False
     """Whether it is PyTorch's warning, which its log of graph breaks repeats where that is on."""
 
+    @property
+    def is_warning_alone(self) -> bool:
+        """Whether it has no stack: in 2.5 and later it follows the warning."""
+        return self.warns and not any(line.startswith("  File ") for line in self.lines)
+
 
 class TorchLogs:
     """Reads the lines of one process."""
@@ -127,7 +133,8 @@ class TorchLogs:
     marks: ClassVar[tuple[bytes, ...]] = (b"[__recompiles", b"[__graph_breaks]", b"symbolic_shapes.py:",
                                           _WARNS.encode(), b"variables\\tensor.py:", b"convert_frame.py:",
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
-                                          *VllmLines.MARKS, *AutotuneLines.MARKS,
+                                          *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
+                                          b"Error while creating guard:",
                                           b"torchdynamo start ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
@@ -151,7 +158,7 @@ class TorchLogs:
         """The functions that were traced by the words of lines without numbers."""
         self._stacks: dict[tuple[str, int], tuple[int, list[tuple[str, int, str]]]] = {}
         self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
-        self._bare = BareLines()
+        self._bare, self._inductor = BareLines(), InductorLines(log)
         self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
         self._log_ns = 0
         self.goes_on = self._warns = self._gives_up = False
@@ -162,6 +169,8 @@ class TorchLogs:
         source = line.source.replace("\\", "/")
         self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
         pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
+        if len(pieces) > 1 and pieces[0].kind == _GRAPH_BREAKS:
+            self._bare.go_on_with_break()
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
         taken |= self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
         self.goes_on = self._bare.goes_on or self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on
@@ -183,8 +192,8 @@ class TorchLogs:
                 self._broke.add(given_up["error"])
             self._graph_break(frame, words.text, ns)
         elif words.kind is None and self._warns:
-            self._graph_break(frame, words.text.replace(_WARNED, _READS), ns)
-        elif words.kind is None:
+            self._graph_break(frame, words.text.replace(_WARNED, _READS).replace(_WARNING, _READS), ns)
+        elif words.kind is None and not self._inductor.read(frame, words.text, ns):
             self._other(frame, words.text)
         return True
 
@@ -197,7 +206,7 @@ class TorchLogs:
             self._close(message)
         if not self._frames.known:
             return None
-        failed = (failure for failure in self._errors.failures if failure.ending["error"] not in self._broke)
+        failed = (failure for failure in self._errors.end() if failure.ending["error"] not in self._broke)
         failures = [failure for failure in failed if not self._is_of_frame(failure)]
         for frame in self._frames.known:
             if frame.again and not frame.failures:
@@ -205,7 +214,7 @@ class TorchLogs:
             begin = self._frames.open(frame, "forward", frame.start_ns)
             frame.ending.setdefault("outcome", "compiled")
             if frame.ending["outcome"] == "failed":
-                frame.ending["error"] = frame.ending["error"] or _NO_ERROR
+                frame.ending["error"] = frame.ending["error"] or NO_ERROR
             self._log.emit(End(self._ends[frame.compile.id], begin, frame.ending))
         for failure in failures:
             failure.emit(self._log)
@@ -336,6 +345,8 @@ class TorchLogs:
             self._announced.add(frame.compile.id)
             frame.again = True
             _locate(frame, match)
+        elif text.startswith("Recompiling "):  # cut amid the function's name
+            frame.again = True
         elif match := _REASON.match(text):
             # from 2.5 on each reason begins with the variant's numbers, and what follows belongs to it
             if match["variant"] or not any(map(_NUMBERED.match, frame.failures)):
@@ -353,8 +364,10 @@ class TorchLogs:
 
     def _graph_break(self, frame: Frame, text: str, ns: int) -> None:
         message = self._breaking.get(frame.numbers)
+        if message is None and (given_up := _GIVEN_UP.match(text)):  # its begin is lost
+            text = f"Graph break: {given_up['error'].partition(': ')[2]} from user code at:"
         if text.startswith(_READS if self._warns else _BREAKS):
-            if message is not None:
+            if message is not None and not message.is_warning_alone:
                 self._close(message)
             message = self._breaking[frame.numbers] = _Message(frame, ns, warns=self._warns)
         if message is not None and len(message.lines) < _MAX_LINES:
@@ -412,6 +425,8 @@ class TorchLogs:
     def _on_warning(self, frame: Frame, text: str) -> None:
         if match := _LIMIT.match(text):
             self._refuse(frame, match)
+        elif text == _GUARDS_FAIL:
+            frame.ending = {"outcome": "failed", "error": ""}
         elif match := _UNCONVERTED.match(text):
             _locate(frame, match)
             frame.ending = {"outcome": "failed", "error": ""}

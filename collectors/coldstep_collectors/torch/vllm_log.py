@@ -16,20 +16,30 @@ from coldstep_collectors.log_definitions import about_unasked
 _TRANSFORM = re.compile(r"Dynamo bytecode transform (?:time: \**(?P<s>[\d.]{1,20}) s|\w{0,4}$)")
 # vLLM 0.9: "Compiling a graph for general shape takes 14.73 s"
 # vLLM 0.15: "Compiling a graph for compile range (1, 8000) takes 2219.43 s"
-_GRAPH = re.compile(r"Compiling a graph for .{1,100}? (?:takes|took) \**(?P<s>[\d.]{1,20}) s")
+# vLLM 0.11: "Cache the graph for dynamic shape for later use"
+# vLLM 0.8: "store the 0-th graph for shape None from inductor via handle ("
+_GRAPH = re.compile(
+    r"Compiling a graph for .{1,100}? (?:takes|took) \**(?P<s>[\d.]{1,20}) s"
+    r"|Cache the graph \w{2,3} .{1,100} for later use|[Ss]tore the \d{1,6}-th graph for "
+)
 # vLLM 0.10: "Directly load the compiled graph(s) for dynamic shape from the cache, took 2.810 s"
 # vLLM 0.9: "Directly load the compiled graph for shape None from the cache"
 # vLLM 0.7: "Directly lookup the graph for shape None from the cache"
+# vLLM 0.10: "Directly load the 24-th graph for dynamic shape from inductor via handle ("
 # vLLM 0.20: "Directly load AOT compilation from path /home/me/.cache/vllm/torch_aot_compile/6a/model"
 _LOADED = re.compile(
     r"Directly (?:load AOT compilation from"
-    r"|(?:load|lookup) the (?:compiled )?graph(?:\(s\))? for .{1,100}? from the cache)"
+    r"|(?:load|lookup) the (?:compiled |\d{1,6}-th )?graph(?:\(s\))? for .{1,100}? from (?:the cache|inductor))"
     r"(?:, took \**(?P<s>[\d.]{1,20}) s)?"
 )
 # vLLM 0.6: "graph compilation takes 14.73 s in total"
 # vLLM 0.9: "torch.compile takes 19.90 s in total"
 # vLLM 0.20: "torch.compile took 1.74 s in total"
 _TOTAL = re.compile(r"(?:torch\.compile|graph compilation) (?:takes|took) \**(?P<s>[\d.]{1,20}) s\** in total")
+# vLLM 0.8, on TPUs: "Compiling the model with different input shapes."
+_BEGUN_ON_TPU = re.compile(r"Compiling \S.{0,60} with different input shapes")
+# vLLM 0.8, on TPUs: "Compilation finished in in 44.09 [secs]."
+_ENDED_ON_TPU = re.compile(r"Compilation finished in (?:in )?(?P<s>[\d.]{1,20}) \[secs\]")
 # vLLM 0.8: "INFO 04-18 08:26:11 [backends.py:431] Dynamo bytecode transform time:"
 # vLLM 0.8: "INFO 04-18 08:26:15 [backends.py:120] Directly load the compiled"
 _BROKEN = re.compile(
@@ -48,13 +58,16 @@ class _Model:
     total_ns: int = 0
     compiled: bool = False
     """Whether a graph of it was, and not all were loaded from a cache."""
+    begun: bool = False
+    """Whether it has begun, and no line tells that it has ended."""
 
 
 class VllmLines:
     """The lines of one process."""
 
-    MARKS: ClassVar[tuple[bytes, ...]] = (b"Dynamo bytecode transform ", b"torch.compile t", b" a graph for ",
-                                          b"graph compilation t", b"Directly lo")  # fmt: skip
+    MARKS: ClassVar[tuple[bytes, ...]] = (b"Dynamo bytecode transform ", b"torch.compile t", b" graph for ",
+                                          b"Cache the graph ", b"graph compilation t", b"Directly lo",
+                                          b" with different input shapes", b"Compilation finished in ")  # fmt: skip
 
     def __init__(self) -> None:
         self._models: list[_Model] = []
@@ -83,11 +96,17 @@ class VllmLines:
         elif match := _GRAPH.search(text):
             model = self._open(ns)
             model.compiled = True
-            model.phases.append(("inductor.compile", "compile", _seconds(match)))
+            model.phases += [("inductor.compile", "compile", _seconds(match))] * bool(match["s"])
         elif match := _LOADED.search(text):
             self._open(ns).phases.append((_LOAD, "load", _seconds(match)))
         elif match := _TOTAL.search(text):
             self._open(ns).total_ns = _seconds(match)
+            self._is_open = False
+        elif _BEGUN_ON_TPU.search(text):
+            self._is_open = False
+            self._open(ns).begun = True
+        elif self._is_open and self._models[-1].begun and (match := _ENDED_ON_TPU.search(text)):
+            self._models[-1].total_ns, self._models[-1].begun = _seconds(match), False
             self._is_open = False
         else:
             return False
@@ -122,7 +141,8 @@ def _emit(log: Log, model: _Model, id: str) -> None:
         at += ns
         log.emit(End(at, phase))
     loaded = any(name == _LOAD for name, _, _ in model.phases)
-    log.emit(End(end, begin, {"outcome": "cache_hit" if loaded and not model.compiled else "compiled"}))
+    outcome = "in_progress" if model.begun else "cache_hit" if loaded and not model.compiled else "compiled"
+    log.emit(End(end, begin, {"outcome": outcome}))
 
 
 def _seconds(match: re.Match[str]) -> int:

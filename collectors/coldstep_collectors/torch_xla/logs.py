@@ -1,5 +1,5 @@
-"""Reads torch_xla's report under PT_XLA_DEBUG_LEVEL=2: each graph that was compiled or run, and what made it so; and
-its metrics."""
+"""Reads torch_xla's report under PT_XLA_DEBUG_LEVEL=2: each graph that was compiled or run, and what made it so; its
+metrics; and its lines in C++."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from coldstep_collectors.torch_xla._private.hooks import (
     EXECUTION_CAUSE,
     Report,
 )
+from coldstep_collectors.torch_xla.graph_lines import GraphLines
 from coldstep_collectors.torch_xla.metrics_log import Metrics
 
 _READ = "trying to access tensor value"
@@ -44,12 +45,12 @@ class TorchXlaReport:
     """Reads the lines of one process."""
 
     name: ClassVar[str] = "torch_xla"
-    marks: ClassVar[tuple[bytes, ...]] = (COMPILATION.encode(), EXECUTION.encode(), *Metrics.MARKS)
+    marks: ClassVar[tuple[bytes, ...]] = (COMPILATION.encode(), EXECUTION.encode(), *Metrics.MARKS, *GraphLines.MARKS)
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._report: Report | None = None
-        self._metrics = Metrics()
+        self._metrics, self._graphs = Metrics(), GraphLines()
         self._compiles = False
         self._ns = 0
         self._syncs = 0
@@ -64,7 +65,7 @@ class TorchXlaReport:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        if self._metrics.read(line):
+        if self._metrics.read(line) or self._graphs.read(line):
             return True
         compiles, prefix = True, COMPILATION
         at = line.text.find(COMPILATION)
@@ -87,9 +88,11 @@ class TorchXlaReport:
 
     def end(self) -> Seen | None:
         """Emit the compile that the log breaks off in."""
-        cut = self._report is not None
+        cut = self._report is not None and self._compiles
         if self._report is not None and self._report.cause:
             self._close(self._report)
+        if not self._seen and (seen := self._graphs.emit(self._log)) is not None:
+            return seen
         if not self._seen:  # what the metrics count, the report has told of, one by one
             counted = self._metrics.emit(self._log)
             return Seen("partial", None, [Unseen(counted, COMPILES, RECOMPILES, PHASES)]) if counted else None

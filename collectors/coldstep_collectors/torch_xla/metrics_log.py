@@ -11,7 +11,8 @@ from coldstep.logs import Line, Log
 
 # torch_xla 2.0: "Metric: CompileTime"
 # torch_xla 2.0: "Counter: UncachedCompile"
-_ENTRY = re.compile(r"\s*(?:Metric|Counter): (?P<name>[\w:]{1,99})$")
+# Somebody: "Prediction: ***********Metric: CompileTime"
+_ENTRY = re.compile(r"\b(?:Metric|Counter): (?P<name>[\w:]{1,99})$")
 # torch_xla 2.0: "  TotalSamples: 4"
 # torch_xla 2.0: "  Value: 5"
 _COUNT = re.compile(r"\s*(?:TotalSamples|Value): (?P<count>\d{1,9})$")
@@ -26,7 +27,7 @@ _NS = {"d": 86_400e9, "h": 3_600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3}
 # torch_xla 1.8: "pt-xla-profiler: CompileTime too frequent: 21 counts during 11 steps"
 _FREQUENT = re.compile(r"CompileTime too frequent: (?P<count>\d{1,9}) counts during \d{1,9} steps")
 _TIMES, _READS = "CompileTime", "aten::_local_scalar_dense"
-_GRAPHS = ("UncachedCompile", "CreateCompileHandles", "UncachedSyncTensors")
+_GRAPHS = ("UncachedCompile", "CreateCompileHandles", "UncachedSyncTensors", "InputOutputAliasCount")
 _MOST_COMPILES = 2_000
 _MOST_LINES = 8  # of an entry
 _GRAPH = "a graph, by torch_xla's metrics"
@@ -41,7 +42,7 @@ class Metrics:
 
     MARKS: ClassVar[tuple[bytes, ...]] = (
         f"Metric: {_TIMES}".encode(),
-        *(f"Counter: {name}".encode() for name in (*_GRAPHS, _READS)),
+        *(f"{kind}: {name}".encode() for name in (*_GRAPHS, _READS) for kind in ("Metric", "Counter")),
         b"CompileTime too frequent: ",
     )
 
@@ -59,7 +60,7 @@ class Metrics:
     def read(self, line: Line) -> bool:
         """Take in a line."""
         self._lines += 1
-        if match := _ENTRY.match(line.text):
+        if match := _ENTRY.search(line.text):
             self._lines = 0
             self._entry = match["name"] if match["name"] in (_TIMES, *_GRAPHS, _READS) else ""
         elif match := _FREQUENT.search(line.text):

@@ -300,6 +300,258 @@ def test_what_dynamo_traces_is_a_compile_once_where_lines_have_no_numbers(tmp_pa
     assert row.location == coldstep.model.Location("/repo/debug.py", 3, "fn")
 
 
+STACKS = {
+    "rank": """\
+[rank2]:   File "/venv/torch/_dynamo/variables/nn_module.py", line 351, in call_function
+[rank2]:     return tx.inline_user_function_return(
+[rank2]:   File "/venv/torch/_dynamo/symbolic_convert.py", line 847, in run
+[rank2]:     while self.step():
+[rank2]:   File "/ve""",
+    "notebook": """\
+File ~/venv/torch/_dynamo/symbolic_convert.py:743, in InstructionTranslatorBase.call_function(self, fn, args, kwargs)
+    741 if inner_fn and callable(inner_fn) and is_forbidden(inner_fn):
+--> 743 self.push(fn.call_function(self, args, kwargs))
+
+File ~/venv/torch/_dynamo/variables/functions.py:796, in FunctoolsPartialVariable.call_function(self, tx, args, kwargs)
+""",
+    "python-3.13": """\
+  File "/venv/torch/_dynamo/symbolic_convert.py", line 3686, in _return
+    self.output.compile_subgraph(
+    ~~~~~~~~~~~~~~~~~~~~~~~~~~~~^
+        self,
+        ^^^^^
+    ...<2 lines>...
+""",
+    "inductor": """\
+  File "/venv/torch/_inductor/graph.py", line 1964, in codegen
+    self.sch""",
+    "windows": """\
+Traceback (most recent call last):
+  File "D:\\env\\Lib\\site-packages\\torch\\_dynamo\\output_graph.py", line 1446, in _call_user_compiler
+    compiled_fn = compiler_fn(gm, self.example_inputs())
+                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+""",
+    "head": """\
+InductorError                             Traceback (most recent call last)
+Cell In[1], line 10
+---> 10 print(opt_foo1(torch.randn(10, 10), torch.randn(10, 10)))
+""",
+    "end": """\
+[2025-04-23T16:23:36.217Z] Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you're
+[2025-04-23T16:23:36.217Z] real\t6m23.727s
+""",
+}
+
+
+@pytest.mark.parametrize("text", STACKS.values(), ids=STACKS)
+def test_a_stack_through_dynamo_without_its_error_is_a_failed_compile(text: str, tmp_path: Path) -> None:
+    trace = traced(text, tmp_path)
+    assert [row.outcome for row in trace.compiles] == ["failed"]
+    assert "lines with the error are lost" in failures(trace)[0]
+
+
+def test_an_error_of_any_class_below_a_stack_through_dynamo_is_that_of_a_compile(tmp_path: Path) -> None:
+    assert failures(traced(f"{STACKS['windows']}OSError: [WinError 2] no such file\n", tmp_path)) == [
+        "a function failed to compile: OSError: [WinError 2] no such file"
+    ]
+    with pytest.raises(TraceError, match="holds no"):  # what the log goes on with shows that none was printed
+        traced(f"{STACKS['windows']}step 2 loss 0.4\nOSError: no such file\n", tmp_path)
+
+
+def test_an_error_names_the_one_that_it_was_made_of(tmp_path: Path) -> None:
+    text = (
+        "torch._dynamo.exc.Unsupported: Call to `torch._dynamo.graph_break()`\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "/repo/play.py", line 23, in <module>\n    fn()\n'
+        "torch._dynamo.exc.Unsupported: Graph break under GenericContextWrappingVariable\n"
+    )
+    [error] = failures(traced(text, tmp_path))
+    assert "GenericContextWrappingVariable; made of Unsupported: Call to `torch._dynamo.graph_break()`" in error
+
+
+def test_an_error_while_compiled_code_runs_is_no_failed_compile(tmp_path: Path) -> None:
+    text = (
+        '  File "/venv/torch/_functorch/_aot_autograd/runtime_wrappers.py", line 667, in inner_fn\n'
+        '  File "/venv/torch/_inductor/utils.py", line 2006, in run\n    return model(new_inputs)\n'
+        '  File "/tmp/torchinductor_me/p5/cp5.py", line 35, in call\nAssertionError: expected size 128==256\n'
+    )
+    with pytest.raises(TraceError, match="holds no"):
+        traced(text, tmp_path)
+
+
+def test_a_dimension_that_may_not_vary_is_a_failed_compile(tmp_path: Path) -> None:
+    text = (
+        "torch.fx.experimental.symbolic_shapes.ConstraintViolationError: Constraints violated (L['x'].size()[0])! For "
+        'more information, run with TORCH_LOGS="+dynamic".\n'
+        "  - You marked L['x'].size()[0] as dynamic but your code specialized it to be a constant (7).\n"
+    )
+    assert "specialized it to be a constant (7)" in failures(traced(text, tmp_path))[0]
+
+
+def test_guards_that_cannot_be_made_are_a_failed_compile(tmp_path: Path) -> None:
+    stamp = "0122 19:29:11.898000 26289 site-packages/torch/"
+    text = (
+        f"I{stamp}fx/experimental/symbolic_shapes.py:3646] [0/0] produce_guards\n"
+        f"E{stamp}_guards.py:283] [0/0] Error while creating guard:\n"
+        f"E{stamp}_guards.py:283] [0/0] Name: ''\n"
+    )
+    assert [row.outcome for row in traced(text, tmp_path).compiles] == ["failed"]
+
+
+def test_a_recompile_with_all_its_guards_need_have_no_stamp(tmp_path: Path) -> None:
+    text = (
+        "('Recompiling function scale in /repo/misc.py:4578', 'triggered by the following guard failures: "
+        "[\"___check_type_id(L[\\'obj\\'], 94834370481168)\", \"L[\\'obj\\'].x == -0.5\"]')\n"
+    )
+    [row] = traced(text, tmp_path).recompiles
+    assert (row.cause, row.argument) == ("type", "obj")
+    assert row.evidence == ["___check_type_id(L['obj'], 94834370481168)", "L['obj'].x == -0.5"]
+
+
+def test_a_path_that_an_editor_has_made_a_link_is_a_place(tmp_path: Path) -> None:
+    stamp = "V0923 14:11:42.775000 98000 torch/_dynamo/guards.py:2830] [0/1] [__recompiles] "
+    text = (
+        f"{stamp}Recompiling function step in [/repo/a.py:38](https://file+.vscode-resource.cdn.net/repo/a.py:38)\n"
+        f"{stamp}    triggered by the following guard failure(s):\n{stamp}    - 0/0: n == 4\n"
+    )
+    [row] = traced(text, tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/a.py", 38, "step")
+
+
+def test_a_recompile_that_is_cut_in_its_words_does_not_ask_for_what_was_on(tmp_path: Path) -> None:
+    text = "V1023 15:27:58.484000 177 torch/_dynamo/guards.py:2813] [1/5] [__recompiles] Recompiling functi"
+    [row] = traced(text, tmp_path).recompiles
+    assert "TORCH_LOGS=recompiles" not in (row.advice or "")
+    assert "are lost" in row.evidence[0]
+
+
+def test_the_keys_of_a_dict_in_pytorch_2_2_are_a_cause(tmp_path: Path) -> None:
+    stamp = "[2023-12-17 09:31:02,294] torch._dynamo.convert_frame: [WARNING] "
+    text = (
+        f"{stamp}torch._dynamo hit config.cache_size_limit (8)\n{stamp}   function: 'step' (/repo/adamax.py:151)\n"
+        f"{stamp}   last reason: ___dict_param_key_ids(L['self'].state) == {{140040850413000, 140040908327000}}\n"
+    )
+    [limit] = [row for row in traced(text, tmp_path).findings if row.kind == "cache_limit"]
+    assert "keys of self.state" in (limit.advice or "")
+
+
+def test_lines_that_a_page_has_joined_are_taken_apart(tmp_path: Path) -> None:
+    first, second = (
+        f"Recompiling function gn in /tmp/{n}.py:1 triggered by the following guard failure(s)" for n in "67"
+    )
+    text = (
+        f"{first}: - 0/0: tensor 'x' size mismatch at index 0. expected 6, actual 9\n"
+        f"tensor([2., 2.])\n{second}: - 2/0: c == 0.5 # return x + c # 7.py:3 in gn{second}: - 2/1: tensor 'x' size "
+        "mismatch at index 0. expected 1, actual 2 - 2/0: c == 0.5 # return x + c # 7.py:3 in gn\n"
+    )
+    trace = traced(text, tmp_path)
+    assert [(row.cause, row.argument) for row in trace.recompiles] == [
+        ("shape", "x"), ("python_scalar", "c"), ("shape", "x")
+    ]  # fmt: skip
+
+
+def test_the_warning_of_a_value_that_is_read_may_be_cut_or_have_no_stamp(tmp_path: Path) -> None:
+    words = (
+        "Graph break from `Tensor.item()`, consider setting:",
+        "    torch._dynamo.config.capture_scalar_outputs = True",
+    )
+    stamp = "W0729 14:35:56.100000 99840 torch/_dynamo/variables/tensor.py:751] [0/0] "
+    [row] = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("data_dependent", None)
+    stack = (
+        "",
+        "Graph break: from user code at:",
+        '  File "/repo/a.py", line 7, in f',
+        "    n = x.item()",
+        "",
+        "step 2",
+    )
+    [row] = traced("".join(f"{line}\n" for line in (*words, *stack)), tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("data_dependent", coldstep.model.Location("/repo/a.py", 7, "f"))
+
+
+BREAKS_OF_2_0 = """\
+{0}Graph break: call_function BuiltinVariable(print) [ConstantVariable(str)] {{}} from user code at   File "/repo/net.py", line 12, in forward
+    print("x")
+
+{0}Graph break: call_method UserDefinedObjectVariable(Timer) start [] {{}} from user code at   File "/repo/net.py", line 30, in <graph break in forward>
+    y = self.inner(x)
+  File "/repo/inner.py", line 7, in inner
+    timer.start()
+
+epoch 1 loss 0.3
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "[2023-03-29 17:25:03,541] torch._dynamo.symbolic_convert: [WARNING] ",
+        "torchdynamo.symbolic_convert: [WARNING] ",
+    ],
+)
+def test_a_graph_break_of_pytorch_2_0_begins_in_one_line(stamp: str, tmp_path: Path) -> None:
+    trace = traced(BREAKS_OF_2_0.format(stamp), tmp_path)
+    assert [(row.kind, row.location) for row in trace.graph_breaks] == [
+        ("side_effect", coldstep.model.Location("/repo/net.py", 12, "forward")),
+        ("unsupported_call", coldstep.model.Location("/repo/inner.py", 7, "inner")),
+    ]
+    assert trace.recompiles == []
+
+
+def test_a_graph_break_without_its_begin_has_its_reason(tmp_path: Path) -> None:
+    stamp = "V0423 16:43:09.047000 140 torch/_dynamo/symbolic_convert.py:527] [0/0] [__graph_breaks] "
+    text = (
+        f"{stamp}    raise Unsupported(msg)\n{stamp}torch._dynamo.exc.Unsupported: 'skip function graph_break in file "
+        "/venv/torch/_dynamo/decorators.py'\n"
+    )
+    [row] = traced(text, tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("explicit", None)
+
+
+def test_inductor_tells_how_long_it_took_and_what_its_cache_answered(tmp_path: Path) -> None:
+    stamp = "[2023-10-02 07:04:{},494] [0/0] torch._inductor.{}: [DEBUG] "
+    text = (
+        f"{stamp.format('06', 'codecache')}fx graph cache: on-disk miss for key fihwjtavgh7lffl6lvcq5om25us65tp\n"
+        f"{stamp.format('06', 'compile_fx')}Step 3: torchinductor compiling FORWARDS graph 0\n"
+        f"{stamp.format('10', 'compile_fx')}FX codegen and compilation took 3.500s\n"
+    )
+    [row] = traced(text, tmp_path).compiles
+    assert row.wall_ns == 4_000_000_000
+    assert row.segments[0].phases == {"inductor.compile": 3_500_000_000}
+    assert [(cache.layer, cache.state) for cache in row.caches] == [("inductor.fx_graph", "miss")]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Function, Runtimes (s)\n_compile.compile_inner, 23.5, 0.5\nbytecode_tracing, 0.2581\n",
+        "Function                                  Runtimes (s)\n----------------  ------------\n"
+        "torch._dynamo.convert_frame._compile      23.5, 0.5\ntorch._inductor.graph.Lowering.run  4.1840, 0.0092\n",
+    ],
+    ids=["comma", "table"],
+)
+def test_pytorchs_own_seconds_are_compiles(rows: str, tmp_path: Path) -> None:
+    trace = traced(f"TorchDynamo compilation metrics:\n{rows}", tmp_path)
+    assert [row.wall_ns / 1e9 for row in trace.compiles] == [23.5, 0.5]
+    assert trace.recompiles == []
+
+
+def test_what_explain_prints_is_a_graph_break(tmp_path: Path) -> None:
+    text = (
+        "Graph Count: 2\nGraph Break Count: 1\nOp Count: 2\nBreak Reasons:\n  Break Reason 1:\n"
+        "    Reason: call_function BuiltinVariable(print) [ConstantVariable(str)] {}\n    User Stack:\n"
+        "      <FrameSummary file /repo/shown.py, line 6 in step>\nOps per Graph:\n"
+    )
+    [row] = traced(text, tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("side_effect", coldstep.model.Location("/repo/shown.py", 6, "step"))
+
+
+def test_two_operations_that_are_tuned_at_one_moment_have_a_time_each(tmp_path: Path) -> None:
+    rows = traced(TUNED + TUNED.replace("0.9773", "0.5").replace("512x197", "512x198"), tmp_path).autotuning
+    assert [row.timing_ns for row in rows] == [977_300_000, 500_000_000]
+
+
 VLLM = """\
 (EngineCore pid=10) INFO 10-08 06:06:34 [backends.py:550] Dynamo bytecode transform time: 6.98 s
 (EngineCore pid=10) INFO 10-08 06:06:51 [backends.py:215] Compiling a graph for dynamic shape takes 16.87 s
@@ -325,13 +577,35 @@ def test_models_of_vllms_are_no_recompiles_of_one_another(tmp_path: Path) -> Non
         (VLLM, "compiled", {"dynamo.trace": 6.98, "inductor.compile": 16.87}),
         (LOADED, "cache_hit", {"dynamo.trace": 14.33, "inductor.cache": 1.803}),
         ("> INFO 12-05 22:39:04 monitor.py:13] graph compilation takes 14.73 s in total\n", "compiled", {}),
+        (
+            "DEBUG 03-06 02:42:37 [backends.py:134] store the 0-th graph for shape None from inductor via\n",
+            "compiled",
+            {},
+        ),
+        (
+            "DEBUG 09-08 14:33:31 [backends.py:124] Directly load the 24-th graph for dynamic shape from inductor via "
+            "handle\n",
+            "cache_hit",
+            {},
+        ),
     ],
-    ids=["compiled", "loaded", "quoted"],
+    ids=["compiled", "loaded", "quoted", "stored", "loaded-by-number"],
 )
 def test_vllm_tells_what_each_part_took(text: str, outcome: str, seconds: dict[str, float], tmp_path: Path) -> None:
     [row] = traced(text, tmp_path).compiles
     assert row.outcome == outcome
-    assert {name: ns / 1e9 for name, ns in row.segments[0].phases.items()} == pytest.approx(seconds)
+    assert {name: ns / 1e9 for name, ns in row.segments[0].phases.items() if ns} == pytest.approx(seconds)
+
+
+def test_vllm_compiles_for_shapes_on_tpus(tmp_path: Path) -> None:
+    text = (
+        "INFO 03-30 06:47:51 [tpu_model_runner.py:769] Compiling the model with different input shapes.\n"
+        "INFO 03-30 06:47:51 [tpu_model_runner.py:773]   -- num_tokens: 16\n"
+        "INFO 03-30 06:48:36 [tpu_model_runner.py:778] Compilation finished in in 45.09 [secs].\n"
+        "INFO 03-30 06:48:36 [tpu_model_runner.py:780] Compiling sampling with different input shapes.\n"
+    )
+    rows = traced(text, tmp_path).compiles
+    assert [(row.outcome, row.wall_ns) for row in rows] == [("compiled", 45_090_000_000), ("in_progress", 0)]
 
 
 # --- JAX and XLA --------------------------------------------------------------------------------------------------
@@ -433,6 +707,17 @@ def test_a_compile_of_an_older_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Pat
     assert (row.function, row.outcome) == ("run_epoch", "in_progress")
 
 
+def test_where_an_older_jax_begins_the_next_compile_the_last_one_is_over(tmp_path: Path) -> None:
+    names = ("_where", "rates", "_where", "steps")
+    text = "".join(
+        f"WARNING:absl:Compiling {name} for args (AbstractUnit(), ShapedArray(int64[])).\n" for name in names
+    )
+    rows = traced(text, tmp_path).compiles
+    assert sorted((row.function, row.outcome) for row in rows) == [
+        ("_where", "compiled"), ("_where", "compiled"), ("rates", "compiled"), ("steps", "in_progress")
+    ]  # fmt: skip
+
+
 def test_a_compile_of_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Path) -> None:
     text = (
         "WARNING:2025-08-19 18:15:49,419:jax._src.dispatch:98: Finished tracing + transforming solve for jit in 1 sec\n"
@@ -440,6 +725,49 @@ def test_a_compile_of_jaxs_that_is_cut_in_its_line_is_one(tmp_path: Path) -> Non
     )
     [row] = traced(text, tmp_path).compiles
     assert (row.function, row.outcome) == ("solve", "in_progress")
+
+
+@pytest.mark.parametrize(
+    "words", ["Very slow compile?  If you want to file a bug, run", "Slow compile?  XLA was built without compiler"]
+)
+def test_an_alarm_without_a_name_is_one_compile(words: str, tmp_path: Path) -> None:
+    [row] = traced(f"> {'*' * 32}\n> {words}\n> {'*' * 32}\n", tmp_path).compiles
+    assert (row.function, row.outcome) == ("a program", "in_progress")
+
+
+def test_the_alarm_at_constants_that_are_folded_names_the_function(tmp_path: Path) -> None:
+    folded = (
+        "2024-05-18 10:06:06.194439: E external/xla/xla/service/slow_operation_alarm.cc:65] Constant folding an "
+        "instruction is taking > {}s:\n\n"
+        '  %reduce.4 = f64[90000,6]{{1,0}} reduce(f64[] %constant.2), metadata={{op_name="jit(total)/jit(main)/sum'
+        '[axes=(2,)]" source_file="..." source_line=21}}\n\nThis isn\'t necessarily a bug; constant-folding is\n'
+    )
+    trace = traced(folded.format(1) + folded.format(4), tmp_path)
+    assert [row.function for row in trace.compiles] == ["total"]
+    assert "folded constants in it for more than 4 s" in "".join(trace.collectors[0].missing)
+
+
+def test_what_two_handlers_write_of_a_first_trace_is_no_recompile(tmp_path: Path) -> None:
+    process = "(EngineCore_DP0 pid=77441) "
+    words = (
+        "TRACING CACHE MISS at /repo/run.py:77:17 (run) costing 31.635 ms because:",
+        "  never seen function:",
+        "    pick id=125890840911144 defined at /repo/sampling.py:29",
+    )
+    lines = [
+        f"{process}{form if line.startswith('T') else ''}{line}\n"
+        for form in ("WARNING:2026-03-09 02:11:18,021:jax._src.pjit:1108: ", "WARNING:jax._src.pjit:")
+        for line in words
+    ]
+    trace = traced("".join(lines), tmp_path)
+    assert [row.function for row in trace.compiles] == ["pick"]
+    assert trace.recompiles == []
+
+
+def test_what_jax_explains_counts_more_than_xlas_alarms(tmp_path: Path) -> None:
+    compiled = "Finished XLA compilation of jit(step) in 130.5 sec\n"
+    [row] = traced(ALARM_WITH_A_NUMBER + ALARM_OF_2022 + compiled, tmp_path).compiles
+    assert (row.function, row.wall_ns) == ("step", 130_500_000_000)
 
 
 # --- torch_xla and TensorFlow -------------------------------------------------------------------------------------
@@ -473,6 +801,27 @@ def test_counters_alone_count_them_too(tmp_path: Path) -> None:
     text = "Counter: CachedSyncTensors\n  Value: 1\nCounter: CreateCompileHandles\n  Value: 7\n"
     assert len(traced(text, tmp_path).compiles) == 7
     assert len(traced(METRICS + text, tmp_path).compiles) == 4
+
+
+def test_an_entry_may_begin_amid_a_line_and_count_what_each_compile_has(tmp_path: Path) -> None:
+    assert len(traced("Prediction: ****Metric: CompileTime\n  TotalSamples: 12\n", tmp_path).compiles) == 12
+    text = "Metric: ExecuteTime\n  TotalSamples: 210\nMetric: InputOutputAliasCount\n  TotalSamples: 17\n"
+    assert len(traced(text, tmp_path).compiles) == 17
+
+
+def test_torch_xlas_lines_in_cpp_tell_when_a_graph_compiled(tmp_path: Path) -> None:
+    line = (
+        "2022-03-17 23:5{}.5: I torch_xla/csrc/tensor.cpp:1556] Compiling IR graph hash {}f66499 on device TPU:0 {}\n"
+    )
+    text = line.format("0:18", "d", "...") + line.format("1:22", "d", "done!") + line.format("1:32", "e", "...")
+    rows = traced(text, tmp_path).compiles
+    assert [(row.outcome, row.wall_ns) for row in rows] == [("compiled", 64_000_000_000), ("in_progress", 0)]
+
+
+def test_a_report_of_what_runs_that_is_cut_is_cut_amid_no_compile(tmp_path: Path) -> None:
+    text = "Execution Analysis: ====\nExecution Analysis: Execution Cause\nExecution Analysis:   user mark_step\n"
+    trace = traced(text, tmp_path)
+    assert (trace.compiles, trace.run.ended) == ([], "ok")
 
 
 RETRACED = (
@@ -546,3 +895,79 @@ def test_the_report_names_what_was_compiled_once(tmp_path: Path) -> None:
 def test_what_only_looks_like_such_a_line_is_none(line: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="holds no"):
         traced(f"step 1 loss 0.5\n{line}\nstep 2 loss 0.4\n" * 3, tmp_path)
+
+
+ORDINARY = {
+    "cmake-ninja": """\
+-- The CXX compiler identification is GNU 12.2.0
+-- Compiling features cached; graph of 412 targets written to build.ninja
+[1/412] Building CXX object src/CMakeFiles/graph.dir/cache_key.cpp.o
+[2/412] Building CUDA object src/CMakeFiles/kernels.dir/step.cu.o
+/repo/src/step.cu(12): warning #177-D: variable "n" was declared but never referenced
+Recompiling function table generated.h because 3 of its inputs changed
+ninja: build stopped: subcommand failed.
+make: *** [Makefile:12: all] Error 2
+""",
+    "webpack": """\
+[webpack-dev-server] Compiling...
+webpack 5.88.2 compiled with 2 warnings in 14073 ms
+<i> [webpack.cache.PackFileCacheStrategy] restore cache: 217.3 ms
+Module not found: Error: Can't resolve './graph' in '/repo/web'
+[HMR] Cannot apply update: recompile needed, limit (8) of retries hit
+Compiled successfully! Cache miss for 3 modules, hit for 1204.
+""",
+    "julia-elixir": """\
+Precompiling project...
+  32 dependencies successfully precompiled in 97 seconds. 141 already precompiled.
+[ Info: Precompiling Flux [587475ba-b771-5e3f-ad9e-33799f191a9c] (cache misses: wrong dep version loaded (2))
+==> phoenix
+Compiling 71 files (.ex)
+Compiling lib/app/step.ex (it's taking more than 10s)
+Generated app app
+warning: function train/2 is unused, recompile with --force to see all
+""",
+    "pytest-of-a-cache": """\
+tests/test_cache.py::test_hit PASSED                                     [ 50%]
+tests/test_graph.py::test_break FAILED                                   [100%]
+=================================== FAILURES ===================================
+    def test_break():
+>       assert compile(graph, cache_size_limit=8).break_reason == "loop"
+E       AssertionError: assert None == 'loop'
+E       RuntimeError: graph break in node 7: unsupported edge
+tests/test_graph.py:31: AssertionError
+------------------------------ Captured log call -------------------------------
+WARNING  graph.compiler:compiler.py:12 Compiling graph for 3 nodes takes 1.2 s in all
+========================= 1 failed, 1 passed in 0.42s ==========================
+""",
+    "pip-and-nvcc": """\
+Collecting torch==2.6.0
+  Using cached torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl (766.7 MB)
+Building wheels for collected packages: flash-attn
+  running build_ext
+  [1/85] nvcc --generate-dependencies-with-compile -c csrc/flash_fwd.cu -o build/flash_fwd.o
+  File "/tmp/pip-build-env/torch/utils/cpp_extension.py", line 1740, in _compile
+  File "/tmp/pip-build-env/torch/_dynamo/eval_frame.py", line 12, in <module>
+  subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.
+Compilation finished in 412.3 secs
+""",
+    "a-training-run": """\
+INFO: torch.compile is off; set compile: true to turn it on
+GPU 0: cache 0 hits, 0 misses | metric: CompileTime n/a
+Epoch 1/2 - graph break at node 12 of the road network
+skipping samples with different input shapes: 14
+epoch 1:  12%|#2        | 12/100 [00:10<01:20,  1.10it/s] loss 0.52
+/repo/train.py:12: UserWarning: Recompiling the word index took 3.1 s in total
+Traceback (most recent call last):
+  File "/repo/train.py", line 88, in <module>
+    loss.backward()
+  File "/venv/torch/_dynamo/eval_frame.py", line 663, in _fn
+    return fn(*args, **kwargs)
+RuntimeError: CUDA error: an illegal memory access was encountered
+""",
+}
+
+
+@pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY)
+def test_an_ordinary_log_with_such_words_holds_no_line(text: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="holds no line"):
+        traced(text, tmp_path)

@@ -23,7 +23,8 @@ def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile], location
     ended: list[tuple[int, Autotuning]] = []
     for pieces in threads.values():
         since: list[Slice] = []
-        for piece in sorted(pieces, key=lambda piece: (piece.start, -piece.end)):
+        # where one operation's outcome and the next one's time share a moment, the outcome, of no length, comes first
+        for piece in sorted(pieces, key=lambda piece: (piece.start, piece.end > piece.start, -piece.end)):
             if isinstance(outcome := piece.args.get(TUNED), dict):
                 of = by_id.get(str(piece.args.get("of")))
                 ended.append((piece.start, _row(rows, time, locations, since, piece, outcome, of)))

@@ -90,6 +90,8 @@ class Seen:
     """Further collectors that would have seen a part of it."""
     cut: bool = False
     """The log ends in the middle of something."""
+    is_unasked: bool = False
+    """It is of lines printed with no setting at all: it counts where no other reader of that name has seen anything."""
 
 
 @slotted
@@ -231,6 +233,11 @@ class _Reading:
     used: bool = False
     seen: Seen | None = None
 
+    @property
+    def fullness(self) -> tuple[bool, int]:
+        """Of several readings of the same, the one with the greatest counts."""
+        return self.seen is not None and not self.seen.is_unasked, len(self.log.events)
+
 
 class _Process:
     """What the log tells of one process."""
@@ -288,7 +295,7 @@ class _Process:
         best: dict[str, _Reading] = {}
         for reading in (each for each in self.readings if each.seen is not None):
             known = best.get(reading.reader.name)
-            if known is None or len(known.log.events) < len(reading.log.events):
+            if known is None or known.fullness < reading.fullness:
                 best[reading.reader.name] = reading
         self.readings = list(best.values())
         if any(reading.seen is not None and reading.seen.cut for reading in self.readings):

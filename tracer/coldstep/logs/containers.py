@@ -29,6 +29,8 @@ _BEHIND_REPR = f",]){string.whitespace}"
 _LOGFMT = re.compile(r'\b(?:msg|message|log)=(?P<text>"(?:[^"\\]|\\.)*")')
 # Logfmt: "time="2026-11-21T07:47:53Z" level=info"
 _LOGFMT_TIME = re.compile(r'\b(?:time|ts)="?(?P<time>[^"\s]{1,40})')
+# VSCode: "Recompiling function f in [/repo/a.py:38](https://file+.vscode-resource.vscode-cdn.net/repo/a.py:38)"
+_LINK = re.compile(r"\[(?P<text>[^\[\]]{1,1000})\]\(https?://[^\s()]{1,2000}\)")
 # HTML: "tensor &#39;x&#39;"
 _ENTITY = re.compile(r"&(?:#\d{1,5}|#x[0-9a-fA-F]{1,4}|lt|gt|amp|quot|apos|nbsp);")
 # Buildkite: "[36m(Worker pid=7)[0m"
@@ -46,6 +48,7 @@ def _taken_out(line: str, layers: int) -> Iterator[str]:
         yield line
         return
     line = _COLOUR.sub("", html.unescape(line) if _ENTITY.search(line) else line).replace("\xa0", " ")
+    line = _LINK.sub(r"\g<text>", line) if "](http" in line else line
     held = (_of_json(line) or _of_logfmt(line) or _of_repr(line)) if layers else None
     if held is None:
         yield line

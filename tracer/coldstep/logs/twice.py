@@ -73,6 +73,7 @@ class Twice:
         head = (carried.around, carried.logged, tag)
         last = self._lines[-1] if self._lines and carried.is_stamped else None
         goes_on = last is not None and (last.around, last.logged, last.tag) == head
+        goes_on |= carried.text.startswith(" ")  # as all lines of JAX's explanations but the first
         return _Written(text, *head, has_mark and not goes_on)
 
     def _at(self, number: int) -> _Written | None:

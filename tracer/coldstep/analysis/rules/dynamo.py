@@ -583,7 +583,10 @@ def _called(node: ast.expr, name: str) -> ast.expr | None:
 
 
 def _keys_of(node: ast.expr) -> ast.expr | None:
-    """The dict in `list(dict.keys(x))[0]`, `list(dict.keys(x))`, `list(x.keys())` and `set(x.keys())`."""
+    """The dict in `list(dict.keys(x))[0]`, `list(dict.keys(x))`, `list(x.keys())`, `set(x.keys())`, and, before PyTorch
+    2.3, `___dict_param_key_ids(x)`."""
+    if (of_old := _called(node, "___dict_param_key_ids") or _called(node, "___dict_const_keys")) is not None:
+        return of_old
     inner = _called(node.value if isinstance(node, ast.Subscript) else node, "list") or _called(node, "set")
     if inner is None:
         return None

@@ -31,8 +31,8 @@ def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
 
     It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX logs under
     JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1; torch_xla's PT_XLA_DEBUG_LEVEL=2; and, with none of these, what
-    is printed anyway: PyTorch's errors and autotuning, warnings at a recompile limit and of retracing, XLA's alarm at a
-    slow compile, torch_xla's metrics, vLLM's seconds.
+    is printed anyway: PyTorch's errors, autotuning and seconds, warnings at a recompile limit and of retracing, XLA's
+    alarms at a slow compile, torch_xla's metrics, vLLM's seconds.
     What a CI system or a launcher put before the lines does not matter, nor do the lines of other ranks between them.
     The report lists what such a log cannot show. From "-" it reads until the pipe ends, or Ctrl-C. Exit code 2: a log
     could not be read.

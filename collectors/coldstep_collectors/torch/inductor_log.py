@@ -1,4 +1,5 @@
-"""Reads what Inductor prints of its autotuning: the operation, the choices, which one won, how long that took."""
+"""Reads what Inductor prints: of its autotuning the operation, the choices, which one won, how long that took; of a
+compile how long it took, and what its cache answered."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from coldstep.events import CHOICES, TUNED, Args, Begin, End
 from coldstep.logs import Line, Log
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.log_definitions import about_unasked
+from coldstep_collectors.torch._private.caches import FX_GRAPH
+from coldstep_collectors.torch.log_frames import Frame
 
 # PyTorch 2.0, 2.7: "AUTOTUNE bias_addmm(512x1979, 512x512, 512x1979)"
 _OPERATION = re.compile(r"AUTOTUNE (?P<operation>\w{1,99}\([^\n]{1,999}\))$")
@@ -20,12 +23,21 @@ _OPERATION = re.compile(r"AUTOTUNE (?P<operation>\w{1,99}\([^\n]{1,999}\))$")
 _CHOICE = re.compile(r"(?:^\s{1,4}|\s{3})(?P<name>\w{1,200}) (?P<ms>\d{1,9}\.\d{1,9}) ?m?s \d{1,3}\.\d%")
 # PyTorch 2.0: "SingleProcess AUTOTUNE takes 2.949904441833496 seconds"
 # PyTorch 2.7: "SingleProcess AUTOTUNE benchmarking takes 0.9773 seconds and 0.6039 seconds precompiling for 17 choices"
-_TOOK = re.compile(
+_TUNING_TOOK = re.compile(
     r"AUTOTUNE (?:benchmarking )?takes (?P<timing>\d{1,9}\.\d{1,20}) seconds"
     r"(?: and (?P<compiling>\d{1,9}\.\d{1,20}) seconds precompiling)?(?: for (?P<choices>\d{1,9}) choices)?"
 )
 # PyTorch 2.7: "{"num_choices": 20, "num_triton_choices": 19, "best_kernel": "mm", "best_time": 0.6659200191497803"
 _NUMBER = re.compile(r'\{"num_choices": (?P<choices>\d{1,9}), "')
+# PyTorch 2.2: "FX codegen and compilation took 4.111s"
+_TOOK = re.compile(r"FX codegen and compilation took (?P<s>\d{1,9}\.\d{1,9})s")
+# PyTorch 2.2: "fx graph cache: on-disk miss for key fihwjtavgh7lffl6lvcq5om25us65tp3diqz4owdc6kiysn73v25"
+# PyTorch 2.7: "fx graph cache hit for key fihwjtavgh7lffl6lvcq5om25us65tp3diqz4owdc6kiysn73v25"
+_ANSWER = re.compile(r"fx graph cache(?:: on-disk)? (?P<state>hit|miss) for key (?P<key>\w{1,99})")
+# PyTorch 2.5: "Bypassing FX Graph Cache because 'Can't cache HigherOrderOperator: triton_kernel_wrapper_mutation'"
+_BYPASS = re.compile(r"Bypassing FX Graph Cache because '(?P<why>.{1,500})'")
+# PyTorch 2.0, 2.13: "Step 3: torchinductor compiling FORWARDS graph 0"
+_STEP = re.compile(r"(?:Step 3: )?torchinductor (?:done )?compiling \w{1,20} graph \d")
 _MOST_SHOWN = 10  # as Inductor has it: where as many are shown, there may be more
 _GAP_NS = 10_000_000_000  # as long as no compile is silent: what is tuned after that may be of another one
 _MOST_LINES = 60  # of one operation
@@ -83,7 +95,7 @@ class AutotuneLines:
             self._close()
             self._open, self._lines = _Tuned(match["operation"], number=self._number, ns=line.ns), _MOST_LINES
             self._number = 0
-        elif match := _TOOK.search(line.text):
+        elif match := _TUNING_TOOK.search(line.text):
             self._open.timing_ns, self._open.compiling_ns = (
                 round(float(match[name] or 0) * 1e9) for name in ("timing", "compiling")
             )
@@ -135,3 +147,30 @@ def _emit(log: Log, tuned: _Tuned, start: int, end: int, of: str | None) -> None
     done = Begin(end, "autotuned", "torch", AUTOTUNE, None, {TUNED: tuned.outcome(), "of": of})
     log.emit(done)
     log.emit(End(end, done))
+
+
+class InductorLines:
+    """The lines of one process."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (b"FX codegen and compilation took ", b"fx graph cache", b"FX Graph Cache b",
+                                          b"torchinductor compiling ", b"torchinductor done ")  # fmt: skip
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def read(self, frame: Frame, text: str, ns: int) -> bool:
+        """Take in a line about a compile; whether it was one of these."""
+        if match := _TOOK.match(text):
+            start = max(1, ns - round(float(match["s"]) * 1e9))
+            frame.start_ns = min(frame.start_ns, start)
+            phase = Begin(start, "compile", "torch", "inductor.compile")
+            self._log.emit(phase)
+            self._log.emit(End(ns, phase))
+        elif match := _ANSWER.match(text):
+            frame.compile.add_cache({"layer": FX_GRAPH, "state": match["state"], "key": match["key"]})
+        elif match := _BYPASS.match(text):
+            row: Args = {"layer": FX_GRAPH, "state": "bypass", "why_text": match["why"]}
+            frame.compile.add_cache(row)
+        else:
+            return _STEP.match(text) is not None
+        return True
