@@ -22,7 +22,9 @@ SECOND = sorted(Path(__file__).with_name("second").glob("*.py"))
 """Taken by somebody who had not read coldstep, after it was mended for the others; nothing is mended for these."""
 THIRD = sorted(Path(__file__).with_name("third").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the second set."""
-SETS = {"second": SECOND, "third": THIRD}
+FOURTH = sorted(Path(__file__).with_name("fourth").glob("*.py"))
+"""Taken before coldstep's analysis was read, after it was mended for the third set."""
+SETS = {"second": SECOND, "third": THIRD, "fourth": FOURTH}
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")
