@@ -77,6 +77,7 @@ CURED = {
     "torch_first_one": ("shape", "environment", "nothing"),
     "torch_float": ("python_scalar", "edit", "rounding"),
     "torch_gradient": ("gradient_state", "edit", "rounding"),
+    "torch_inner_attribute": ("module_attribute", "environment", "nothing"),
     "torch_item": ("data_dependent", "environment", "nothing"),
     "torch_layer_number": ("self.number", "environment", "nothing"),
     "torch_lazy_attribute": ("type", "edit", "rounding"),

@@ -113,6 +113,10 @@ ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
 _KEYS = expression(r"(?:\['[^'\]]+'\])+")
 # PyTorch 2.13: "8/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 5"
 _ARGS = expression(r"\bargs(\[\d+\])")
+# PyTorch 2.13: "self._modules['cache'].size" in "0/0: self._modules['cache'].size == 0"
+_OF_SELF = expression(r"\bself((?:\.\w+|\[[^\]]*\])+)")
+# the same: "._modules['cache']", "._modules['0']"
+_MODULE = expression(r"\._modules\['(?:(\d+)|(\w+))'\]")
 # PyTorch 2.13: "0/0: n == 3  # return x[:n]  # train.py:6 in f"
 _CODE = expression(r"  # (?P<code>.+?)  # \S+:\d+ in ")
 _SIZED = {
@@ -306,7 +310,8 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
     root = ROOT.match(change.argument or "")
     if root is None or not (root[0] in seen.roots or root[0] == "self"):
         return ""
-    name = f"L['{root[0]}']{root.string[root.end() :]}"
+    rest = root.string[root.end() :]
+    name = f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
     if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
         # the compiled function takes *args, whatever the module's forward calls them
         name = f"L['args']{by_place.pop()}{root.string[root.end() :]}"
@@ -317,6 +322,16 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
     return name if _is_whole(before) and _is_whole(after) and not special else ""
+
+
+def _through_modules(path: str, row: Recompile) -> str:
+    """An attribute's path below self as Dynamo reads it: "._modules['cache'].size" of ".cache.size"."""
+    read = (match[1] for line in row.evidence for match in _OF_SELF.finditer(line))
+    return next((each for each in read if _MODULE.sub(_as_attribute, each) == path), path)
+
+
+def _as_attribute(module: re.Match[str]) -> str:
+    return f"[{module[1]}]" if module[1] else f".{module[2]}"
 
 
 def _signature(row: Recompile, seen: Seen) -> str:
