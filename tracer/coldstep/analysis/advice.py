@@ -521,6 +521,8 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
 
 # TensorFlow 2.9: "5 out of the last 9 calls to <function train_step at 0x7f0a> triggered tf.function retracing"
 _RETRACING = "triggered tf.function retracing"
+# Python: "@tf.function(jit_compile=True)"
+_XLA = expression(r"\bjit_compile\s*=\s*True\b")
 
 
 def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
@@ -528,6 +530,8 @@ def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
     if row.cause == "new_function" and seen.within:
         return "model of Keras"
+    if row.cause == "shape" and _XLA.search(seen.place.decorator):
+        return "shape of XLA"  # an open signature would save the traces, and hide the compiles
     return "retracing" if any(_RETRACING in line for line in row.evidence) else None
 
 
