@@ -42,6 +42,14 @@ def test_what_begins_as_a_number_has_its_first_turn_before_the_loop() -> None:
         assert loop("        x = x + jnp.sin(i)\n", before=f"    x = {begun}\n") is None
 
 
+def test_a_function_that_is_called_as_a_method_of_a_dict_is_one_like_any_other() -> None:
+    made = loop("        key, part = jax.random.split(key)\n        x = update(x, part)\n")
+    assert made is not None
+    assert "key, x = fori_loop(0, n, turn, (key, x))" in made
+    assert loop("        x = state.update(x)\n") is None
+    assert loop("        x = concatenate(x)\n") is None
+
+
 def test_a_parameter_of_a_lambda_is_no_name_of_the_function() -> None:
     made = loop("        x = g(lambda a: a + 1, x)\n", after="    return g(lambda a: a / 2, x)\n")
     assert made is not None

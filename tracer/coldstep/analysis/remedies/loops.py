@@ -32,11 +32,10 @@ _LISTS = {
 }  # fmt: skip
 """Functions that give a list or a tuple, of which a traced number can pick nothing."""
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp, ast.Dict, ast.Set)
-_EFFECTS = {
-    "append", "extend", "insert", "pop", "update", "remove", "clear", "write", "setdefault", "item", "tolist", "print",
-    "callback", "block_until_ready", "concatenate", "hstack", "vstack",
-}  # fmt: skip
+_EFFECTS = {"item", "tolist", "print", "callback", "block_until_ready", "concatenate", "hstack", "vstack"}
 """What does more than to compute, or gives a turn more than it was given."""
+_METHODS = {"append", "extend", "insert", "pop", "update", "remove", "clear", "write", "setdefault"}
+"""The same, as methods of a list, a dict or a file: a function that is called update is one like any other."""
 _PLAIN_BUILTINS = {"abs", "len"}
 _HOSTS = {"np", "numpy", "time", "os", "math"}
 """Modules that run once, as the function is traced: in each turn of a Python loop they may give something else."""
@@ -319,7 +318,8 @@ def _is_computed(statement: ast.stmt) -> bool:
         if not isinstance(node, ast.Call):
             continue
         name, callee = ast.unparse(node.func).rpartition(".")[2], root(node.func)
-        effect = name in _EFFECTS or callee in _HOSTS
+        is_method = isinstance(node.func, ast.Attribute)
+        effect = name in _EFFECTS or (is_method and name in _METHODS) or callee in _HOSTS
         if effect or (hasattr(builtins, callee) and callee not in _PLAIN_BUILTINS):
             return False
         if callee == "random" and not (node.args and _KEYS.search(ast.unparse(node.args[0]))):
