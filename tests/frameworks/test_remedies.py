@@ -129,6 +129,7 @@ def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_
 
 GONE = {
     "jax_accumulation": ("unrolled", "rounding"),
+    "jax_elements": ("unrolled", "rounding"),
     "jax_loop": ("unrolled", "rounding"),
     "jax_list": ("unrolled", "rounding"),
     "jax_mask": ("failed_compile", "rounding"),
