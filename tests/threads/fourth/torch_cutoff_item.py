@@ -28,7 +28,7 @@ for _ in range(4):
 # asked = "torch.compile is slower than eager: the model compiles to 42 graphs with 41 breaks."
 # answer = "Nearly all breaks are Tensor.item(); keep the values tensors while compiling."
 # stack = "torch"
-# mechanism = "host_read"
+# mechanism = "graph_break:data_dependent"
 # argument = "self.cutoff.item()"
 # before = ""
 # after = ""

@@ -25,7 +25,7 @@ for counts in ([4, 6, 2], [5, 3, 4], [2, 7, 3]):
 # answer = """\
 # Capturing scalar outputs is required to compile MoE: torch._dynamo.config.capture_scalar_outputs = True."""
 # stack = "torch"
-# mechanism = "host_read"
+# mechanism = "graph_break:data_dependent"
 # argument = "counts.tolist()"
 # before = ""
 # after = ""

@@ -28,7 +28,7 @@ for step in range(4):
 # asked = "Graph break from Tensor.item() in the check of the attention mask."
 # answer = "The check for padding on the right reads the mask on the host; skip it while compiling."
 # stack = "torch"
-# mechanism = "host_read"
+# mechanism = "graph_break:data_dependent"
 # argument = "attention_mask[:, -1].sum().item()"
 # before = ""
 # after = ""
