@@ -447,7 +447,7 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):
         return "static choice"
     if (row.argument or "").isidentifier():
-        return "static number"
+        return "number passed to Equinox" if _FILTER_JIT in seen.place.decorator else "static number"
     if _FILTER_JIT in seen.place.decorator and seen.place.only:
         if _number(row, seen):
             return "number given to Equinox"
