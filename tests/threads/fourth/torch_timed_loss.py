@@ -5,7 +5,6 @@ import time
 import torch
 from torch import nn
 
-
 seconds = {}
 
 
@@ -53,8 +52,8 @@ for _ in range(4):
 # argument = "timeit"
 # before = ""
 # after = ""
-# line = 29
-# lines_accepted = [17, 20, 40]
+# line = 28
+# lines_accepted = [16, 19, 39]
 # compiles = [0, 1]
 # counted = "unique graphs (counters['stats'])"
 # cure = "Time nothing while compiling."
@@ -62,7 +61,7 @@ for _ in range(4):
 #   {line = 3, code = """
 # import contextlib
 # import time"""},
-#   {line = 29, code = """
+#   {line = 28, code = """
 #         with contextlib.nullcontext() if torch.compiler.is_compiling() else timeit("value"):"""},
 # ]
 # cure_environment = {}
