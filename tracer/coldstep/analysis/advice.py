@@ -115,7 +115,8 @@ _KEYS = expression(r"(?:\['[^'\]]+'\])+")
 _ARGS = expression(r"\bargs(\[\d+\])")
 # PyTorch 2.13: "self._modules['cache'].size" in "0/0: self._modules['cache'].size == 0"
 _OF_SELF = expression(r"\bself((?:\.\w+|\[[^\]]*\])+)")
-# the same: "._modules['cache']", "._modules['0']"
+# PyTorch 2.13: "self._modules['cache'].size"
+# PyTorch 2.13: "self._modules['0'].size"
 _MODULE = expression(r"\._modules\['(?:(\d+)|(\w+))'\]")
 # PyTorch 2.13: "0/0: n == 3  # return x[:n]  # train.py:6 in f"
 _CODE = expression(r"  # (?P<code>.+?)  # \S+:\d+ in ")
