@@ -77,6 +77,7 @@ CURED = {
     "torch_first_one": ("shape", "environment", "nothing"),
     "torch_float": ("python_scalar", "edit", "rounding"),
     "torch_gradient": ("gradient_state", "edit", "rounding"),
+    "torch_inner_attribute": ("module_attribute", "environment", "nothing"),
     "torch_item": ("data_dependent", "environment", "nothing"),
     "torch_layer_number": ("self.number", "environment", "nothing"),
     "torch_lazy_attribute": ("type", "edit", "rounding"),
@@ -128,6 +129,7 @@ def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_
 
 GONE = {
     "jax_accumulation": ("unrolled", "rounding"),
+    "jax_elements": ("unrolled", "rounding"),
     "jax_layers": ("unrolled", "rounding"),
     "jax_loop": ("unrolled", "rounding"),
     "jax_list": ("unrolled", "rounding"),

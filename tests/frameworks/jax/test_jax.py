@@ -454,6 +454,22 @@ def test_equinox_arguments_are_named_as_the_user_wrote_them(record: Record) -> N
     assert {row.origin for row in of(trace, "<lambda>")} == {"user"}
 
 
+def test_a_number_that_filter_jit_is_given_is_no_matter_of_static_argnums(record: Record) -> None:
+    eqx = pytest.importorskip("equinox")
+
+    @eqx.filter_jit
+    def shrink(x: Any, rate: float) -> Any:
+        return x * rate
+
+    def run() -> None:
+        for rate in (0.5, 0.25, 0.125):
+            shrink(np.ones(3, np.float32), rate)
+
+    advised = [row.advice for row in record(run).findings if row.kind == "recompile"]
+    assert advised
+    assert all("jnp.asarray(rate)" in each and "static_argnums" not in each for each in advised)
+
+
 def test_a_librarys_wrapper_that_is_made_anew_is_one_function_whatever_still_lives(record: Record) -> None:
     nnx = pytest.importorskip("flax.nnx")
     kept = []

@@ -474,3 +474,22 @@ def test_a_program_is_named_by_another_thread_than_the_one_that_trains(tmp_path:
     assert set(done.stdout.split()) == {"coldstep-drain"}  # the last may be named when it is printed
     compiles = [row for row in coldstep.load(tmp_path / "run.pftrace").compiles if row.outcome == "compiled"]
     assert len({row.program for row in compiles} - {None}) == len(compiles) == 3
+
+
+def test_where_xla_compiles_for_each_size_no_open_signature_is_advised(tmp_path: Path) -> None:
+    program = """
+        import tensorflow as tf
+
+        @tf.function(jit_compile=True)
+        def encode(tokens):
+            return tf.reduce_sum(tf.cast(tokens, tf.float32))
+
+        for length in (3, 5, 4):
+            encode(tf.ones([2, length], tf.int32))
+    """
+    run(tmp_path, program, "--device", "off")
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    [finding] = [row for row in trace.findings if row.id == trace.answers[0].finding]
+    assert finding.kind == "recompile"
+    assert not any(row.code for row in finding.remedies)
+    assert "XLA compiles for each size" in finding.advice

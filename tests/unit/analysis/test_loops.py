@@ -42,6 +42,27 @@ def test_what_begins_as_a_number_has_its_first_turn_before_the_loop() -> None:
         assert loop("        x = x + jnp.sin(i)\n", before=f"    x = {begun}\n") is None
 
 
+def test_a_function_that_is_called_as_a_method_of_a_dict_is_one_like_any_other() -> None:
+    made = loop("        key, part = jax.random.split(key)\n        x = update(x, part)\n")
+    assert made is not None
+    assert "key, x = fori_loop(0, n, turn, (key, x))" in made
+    assert loop("        x = state.update(x)\n") is None
+    assert loop("        x = concatenate(x)\n") is None
+
+
+def test_the_elements_of_an_array_that_is_given_are_picked_by_their_place() -> None:
+    made = loop("        x = g(x, one)\n", over="one in key")
+    assert made is not None
+    assert "def turn(at, x):\n        one = key[at]\n        x = g(x, one)\n        return x\n" in made
+    assert "x = fori_loop(0, len(key), turn, x)" in made
+    assert loop("        x = g(x, one)\n", over="one in layers") is None
+    assert loop("        x = g(x, one)\n", before="    key = parts(key)\n", over="one in key") is None
+    assert loop("        key = g(key, one)\n", over="one in key") is None
+    assert loop("        x = g(x, at)\n", over="at in key") is None
+    assert loop("        x = g(x, one)\n", after="    return x, one\n", over="one in key") is None
+    assert loop("        x = g(x, a, b)\n", over="a, b in key") is None
+
+
 def test_a_parameter_of_a_lambda_is_no_name_of_the_function() -> None:
     made = loop("        x = g(lambda a: a + 1, x)\n", after="    return g(lambda a: a / 2, x)\n")
     assert made is not None

@@ -113,6 +113,11 @@ ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
 _KEYS = expression(r"(?:\['[^'\]]+'\])+")
 # PyTorch 2.13: "8/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 5"
 _ARGS = expression(r"\bargs(\[\d+\])")
+# PyTorch 2.13: "self._modules['cache'].size" in "0/0: self._modules['cache'].size == 0"
+_OF_SELF = expression(r"\bself((?:\.\w+|\[[^\]]*\])+)")
+# PyTorch 2.13: "self._modules['cache'].size"
+# PyTorch 2.13: "self._modules['0'].size"
+_MODULE = expression(r"\._modules\['(?:(\d+)|(\w+))'\]")
 # PyTorch 2.13: "0/0: n == 3  # return x[:n]  # train.py:6 in f"
 _CODE = expression(r"  # (?P<code>.+?)  # \S+:\d+ in ")
 _SIZED = {
@@ -305,7 +310,8 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
     root = ROOT.match(change.argument or "")
     if root is None or not (root[0] in seen.roots or root[0] == "self"):
         return ""
-    name = f"L['{root[0]}']{root.string[root.end() :]}"
+    rest = root.string[root.end() :]
+    name = f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
     if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
         # the compiled function takes *args, whatever the module's forward calls them
         name = f"L['args']{by_place.pop()}{root.string[root.end() :]}"
@@ -316,6 +322,16 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
     return name if _is_whole(before) and _is_whole(after) and not special else ""
+
+
+def _through_modules(path: str, row: Recompile) -> str:
+    """An attribute's path below self as Dynamo reads it: "._modules['cache'].size" of ".cache.size"."""
+    read = (match[1] for line in row.evidence for match in _OF_SELF.finditer(line))
+    return next((each for each in read if _MODULE.sub(_as_attribute, each) == path), path)
+
+
+def _as_attribute(module: re.Match[str]) -> str:
+    return f"[{module[1]}]" if module[1] else f".{module[2]}"
 
 
 def _signature(row: Recompile, seen: Seen) -> str:
@@ -427,7 +443,7 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):
         return "static choice"
     if (row.argument or "").isidentifier():
-        return "static number"
+        return "number passed to Equinox" if _FILTER_JIT in seen.place.decorator else "static number"
     if _FILTER_JIT in seen.place.decorator and seen.place.only:
         if _number(row, seen):
             return "number given to Equinox"
@@ -489,6 +505,8 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
 
 # TensorFlow 2.9: "5 out of the last 9 calls to <function train_step at 0x7f0a> triggered tf.function retracing"
 _RETRACING = "triggered tf.function retracing"
+# Python: "@tf.function(jit_compile=True)"
+_XLA = expression(r"\bjit_compile\s*=\s*True\b")
 
 
 def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
@@ -496,6 +514,8 @@ def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
     if row.cause == "new_function" and seen.within:
         return "model of Keras"
+    if row.cause == "shape" and _XLA.search(seen.place.decorator):
+        return "shape of XLA"  # an open signature would save the traces, and hide the compiles
     return "retracing" if any(_RETRACING in line for line in row.evidence) else None
 
 

@@ -32,11 +32,10 @@ _LISTS = {
 }  # fmt: skip
 """Functions that give a list or a tuple, of which a traced number can pick nothing."""
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp, ast.Dict, ast.Set)
-_EFFECTS = {
-    "append", "extend", "insert", "pop", "update", "remove", "clear", "write", "setdefault", "item", "tolist", "print",
-    "callback", "block_until_ready", "concatenate", "hstack", "vstack",
-}  # fmt: skip
+_EFFECTS = {"item", "tolist", "print", "callback", "block_until_ready", "concatenate", "hstack", "vstack"}
 """What does more than to compute, or gives a turn more than it was given."""
+_METHODS = {"append", "extend", "insert", "pop", "update", "remove", "clear", "write", "setdefault"}
+"""The same, as methods of a list, a dict or a file: a function that is called update is one like any other."""
 _PLAIN_BUILTINS = {"abs", "len"}
 _HOSTS = {"np", "numpy", "time", "os", "math"}
 """Modules that run once, as the function is traced: in each turn of a Python loop they may give something else."""
@@ -46,7 +45,7 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Mod, ast.FloorDiv)
 _EXCLUDED = (
     ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred, ast.List, ast.Dict, ast.Set, ast.JoinedStr,
 )  # fmt: skip
-_TURN, _CARRY, _LOOP = "turn", "carry", "fori_loop"
+_TURN, _CARRY, _LOOP, _AT = "turn", "carry", "fori_loop", "at"
 _VMAP = "vmap"
 _STATEFUL = {"self", "nn", "nnx", "hk"}
 _STACKS = {"stack", "array", "asarray"}
@@ -58,7 +57,8 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     function, loop = block.tree, next((each for each in ast.walk(block.tree) if _is_at(each, line)), None)
     if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For):
         return None
-    ends, body = (_range(loop.iter) if not loop.orelse else None), loop.body
+    elements, body = _iterated(function, loop, arrays), loop.body
+    ends = ("0", f"len({elements})") if elements else (_range(loop.iter) if not loop.orelse else None)
     if ends is None or not isinstance(loop.target, ast.Name) or not all(map(assigns, body)):
         return None
     carried = handed_on(function, loop)
@@ -72,11 +72,15 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     index = loop.target.id
     arrays = _arrays(function, arrays) - {index}
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
-    if index in read_outside(function, loop) or names & {_TURN, _CARRY, _LOOP} or index in assigned(body):
+    if (
+        index in read_outside(function, loop)
+        or names & {_TURN, _CARRY, _LOOP, *([_AT] if elements else [])}
+        or index in assigned(body)
+    ):
         return None
-    if not all(is_computed(each) and _is_traceable(each, index, arrays) for each in body):
+    if not all(is_computed(each) and (elements or _is_traceable(each, index, arrays)) for each in body):
         return None
-    return _written(block, loop, index, ends, carried, begun=bool(numbers))
+    return _written(block, loop, elements, ends, carried, begun=bool(numbers))
 
 
 def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
@@ -105,6 +109,17 @@ def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
             head = [f"{' ' * statement.col_offset}from jax import {_VMAP}"] if vmap == _VMAP else []
             return block.written(line, statement.end_lineno or line, [*head, *lines], "") if lines else None
     return None
+
+
+def _iterated(function: ast.FunctionDef, loop: ast.For, arrays: Collection[str]) -> str:
+    """The parameter, an array, whose elements the loop goes over; "" where it goes over something else."""
+    stored = {
+        each.id for each in ast.walk(function) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+    }
+    match loop:
+        case ast.For(iter=ast.Name(id=name), orelse=[]) if name in arrays and name not in stored:
+            return name
+    return ""
 
 
 def _called(call: ast.Call | None) -> str:
@@ -146,15 +161,15 @@ def _stacks(function: ast.FunctionDef, statement: ast.stmt, made: ast.ListComp) 
 
 
 def _written(
-    block: Block, loop: ast.For, index: str, ends: tuple[str, str], carried: Sequence[str], *, begun: bool
+    block: Block, loop: ast.For, elements: str, ends: tuple[str, str], carried: Sequence[str], *, begun: bool
 ) -> Written | None:
-    """`begun`: with the first turn before the loop."""
+    """`elements`: the array that the loop goes over; `begun`: with the first turn before the loop."""
     first, last = loop.lineno, loop.end_lineno or loop.lineno
     outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
     if loop.body[0].lineno == first or block.lines[first - block.first][: loop.col_offset].strip():
         return None
     kept = [block.lines[number - block.first] for number in range(loop.body[0].lineno, last + 1)]
-    whole, one = ", ".join(carried), len(carried) == 1
+    whole, one, target = ", ".join(carried), len(carried) == 1, ast.unparse(loop.target)
     given = whole if one else f"({whole})"
     if begun:
         given = f"{_TURN}({ends[0]}, {given})"
@@ -162,8 +177,9 @@ def _written(
     lines = [
         f"{outer}from jax.lax import {_LOOP}",
         "",
-        f"{outer}def {_TURN}({index}, {whole if one else _CARRY}):",
+        f"{outer}def {_TURN}({_AT if elements else target}, {whole if one else _CARRY}):",
         *([] if one else [f"{inner}{whole} = {_CARRY}"]),
+        *([f"{inner}{target} = {elements}[{_AT}]"] if elements else []),
         *kept,
         f"{inner}return {whole}",
         "",
@@ -310,7 +326,8 @@ def is_computed(statement: ast.stmt) -> bool:
         if not isinstance(node, ast.Call):
             continue
         name, callee = ast.unparse(node.func).rpartition(".")[2], root(node.func)
-        effect = name in _EFFECTS or callee in _HOSTS
+        is_method = isinstance(node.func, ast.Attribute)
+        effect = name in _EFFECTS or (is_method and name in _METHODS) or callee in _HOSTS
         if effect or (hasattr(builtins, callee) and callee not in _PLAIN_BUILTINS):
             return False
         if callee == "random" and not (node.args and _KEYS.search(ast.unparse(node.args[0]))):

@@ -384,6 +384,12 @@ REMEDIES = {
         each=True,
         changes="rounding",
     ),
+    "number passed to Equinox": Row(
+        "Under filter_jit each Python number is static, and its value compiled in: pass {argument} as an array, "
+        "jnp.asarray({argument}). Where the code needs the number itself, for a shape or a branch, it has to stay "
+        "static: keep its values few.",
+        changes="rounding",
+    ),
     "static field": Row(
         "{argument} is static where it is held: hold it in an array, if the code only computes with it. Else each "
         "value of it is a program of its own: keep them few.",
