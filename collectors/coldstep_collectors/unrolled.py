@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import linecache
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from coldstep._util.slotted import slotted
@@ -71,9 +71,7 @@ def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
     if len(within) < _fewest(operations):
         return None
     inputs = {value for each, _ in within for value in each.inputs}
-    # an operation that a turn has once is there once for each turn; of most kinds a turn has one
-    per_kind = Counter(Counter((each.name, below, each.shape) for each, below in within).values())
-    turns = max(per_kind, key=lambda times: (per_kind[times], times))
+    turns = _number(Counter((each.name, below, each.shape) for each, below in within).values())
     if turns < _LEAST_TURNS:
         return None
     function = within[0][1][0][2]
@@ -81,6 +79,13 @@ def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
     called = sum(len(below) > 1 for _, below in within)  # by what a turn calls, a function or a module of the user's
     made: Args = {"location": place, "turns": turns, "operations": len(within), "of": len(operations), "called": called}
     return made | {"layers": True} if len(inputs) > turns / 2 else made
+
+
+def _number(per_kind: Collection[int]) -> int:
+    """How many turns there are, by how often the program has each kind of operation: of most kinds each turn has one,
+    of the others two, three."""
+    explained = {turns: sum(times for times in per_kind if times % turns == 0) for turns in per_kind}
+    return max(per_kind, key=lambda turns: (explained[turns] if turns >= _LEAST_TURNS else 0, turns))
 
 
 def _fewest(operations: Sequence[Operation]) -> float:

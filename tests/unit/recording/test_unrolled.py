@@ -56,3 +56,15 @@ def test_turns_with_inputs_of_their_own_are_layers_where_they_are_alike_in_shape
     assert loop is not None
     assert (loop["turns"], loop["layers"]) == (20, True)
     assert unrolled(layers("(8, {})")) is None
+
+
+def test_turns_are_counted_by_what_each_has_once_not_by_what_it_has_twice(tmp_path: Path) -> None:
+    (roll := tmp_path / "roll.py").write_text(LOOP)
+    operations = [
+        Operation(name, [(str(roll), line, "roll")], [])
+        for _ in range(20)
+        for name, line in (("mul", 3), ("mul", 3), ("sin", 3), ("sin", 3), ("add", 4))
+    ]
+    loop = unrolled(operations)
+    assert loop is not None
+    assert loop["turns"] == 20
