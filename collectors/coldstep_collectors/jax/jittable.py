@@ -2,14 +2,16 @@
 was given, and by what it reads.
 
 It is given arrays alone, reads each time the same objects of its module, branches on nothing, and stores nothing
-outside of itself; nor does a function of the user's that it calls by name.
+outside of itself; nor does a function of the user's that it calls by name. It reads no object of a class of theirs.
 """
 
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Iterable, Iterator
-from types import CodeType, FrameType, FunctionType
+from functools import partial
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from coldstep.events import Args
@@ -72,9 +74,20 @@ class Jittable:
         held = {name: names[name] for name in known.reads if name in names}
         if depth == 0 or not known.is_straight or any(known.first.get(name) != id(held[name]) for name in held):
             return False
-        own = (each for each in held.values() if isinstance(each, FunctionType))
-        users = [each for each in own if self._places.is_users(each.__code__.co_filename)]
-        return all(self._is_the_same(each.__code__, each.__globals__, depth - 1) for each in users)
+        return all(self._may_be_called(each, depth) for each in held.values())
+
+    def _may_be_called(self, value: Any, depth: int) -> bool:
+        """Whether nothing that the user wrote hides behind what a function reads, but functions that are as plain."""
+        while isinstance(value, partial):
+            value = value.func
+        if isinstance(value, FunctionType):
+            is_users = self._places.is_users(value.__code__.co_filename)
+            return not is_users or self._is_the_same(value.__code__, value.__globals__, depth - 1)
+        if not isinstance(value, ModuleType):  # an object has methods, a class makes objects
+            kind = value if isinstance(value, type) else type(value)
+            value = sys.modules.get(kind.__module__)
+        file = getattr(value, "__file__", None)
+        return not self._places.is_users(file) if file else getattr(value, "__name__", "__main__") != "__main__"
 
     def _of(self, frame: FrameType) -> _Known:
         return self._of_code(frame.f_code, frame.f_globals)
@@ -110,5 +123,5 @@ def _is_straight(code: CodeType) -> bool:
     if _NEEDS_VALUE & {*code.co_names}:
         return False
     operations = [each.opname for each in dis.get_instructions(code)]
-    branches = any("JUMP_IF" in each and "NONE" not in each for each in operations)
+    branches = any("_IF_" in each and "NONE" not in each for each in operations)
     return not branches and not any(each.startswith(_STORES) for each in operations)

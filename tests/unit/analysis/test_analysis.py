@@ -201,6 +201,37 @@ def shown(x):
     return x
 
 
+class Log:
+    def shown(self, x):
+        print("x", x[0])
+        return x
+
+
+log = Log()
+
+
+def summed_and_logged(x):
+    def turn(carry, rate):
+        return carry + rate * x, None
+
+    y = log.shown(x)
+    return jax.lax.scan(turn, y, rates)
+
+
+def bounded(x):
+    if x[0] > 1e9:
+        return x * 0
+    return x
+
+
+def summed_and_bounded(x):
+    def turn(carry, rate):
+        return carry + rate * x, None
+
+    y = bounded(x)
+    return jax.lax.scan(turn, y, rates)
+
+
 def summed(x):
     def turn(carry, rate):
         return carry + scale * rate * x, None
@@ -226,8 +257,10 @@ def summed_times(x, number):
 
 @pytest.mark.parametrize(
     ("call", "is_jitted"),
-    [("summed(x)", True), ("summed(x); scale = n + 2.0", False), ("summed_and_shown(x)", False),
-     ("summed_times(x, n)", False)],
+    [
+        ("summed(x)", True), ("summed(x); scale = n + 2.0", False), ("summed_and_shown(x)", False),
+        ("summed_and_bounded(x)", False), ("summed_and_logged(x)", False), ("summed_times(x, n)", False),
+    ],
 )  # fmt: skip
 def test_a_function_is_given_to_jit_only_where_it_is_called_with_arrays_and_reads_the_same(
     call: str, is_jitted: bool, tmp_path: Path
