@@ -26,6 +26,11 @@ def test_a_function_that_computes_is_jitted() -> None:
     assert given_to_jit(SCAN) == f"@jax.jit\n{SCAN}"
 
 
+def test_a_dict_of_arrays_may_be_returned() -> None:
+    text = "def step(x):\n    y = jax.numpy.sin(x)\n    return {'x': x, 'y': y['part']}\n"
+    assert given_to_jit(text) == f"@jax.jit\n{text}"
+
+
 def test_an_array_may_be_compared() -> None:
     text = "def near(x, y):\n    return jax.numpy.mean(jax.numpy.abs(x - y) < 0.1)\n"
     assert given_to_jit(text) == f"@jax.jit\n{text}"
@@ -51,6 +56,8 @@ def test_jit_is_imported_where_the_function_does_not_name_jax() -> None:
         "y = [each for each in x]",
         "y = f'{x}'",
         "global y",
+        "return x, 'done'",
+        "return {'x': x, 'state': ['done']}",
     ],
 )
 def test_a_function_that_may_do_more_is_left_alone(statement: str) -> None:

@@ -57,12 +57,26 @@ def _computes(statement: ast.stmt, defined: set[str]) -> bool:
             return not any(isinstance(each, ast.Global | ast.Nonlocal) for each in ast.walk(statement))
         case ast.Expr(value=ast.Constant()):
             return True
-        case ast.Return(value=value) | ast.AugAssign(target=ast.Name(), value=value):
-            return value is None or _is_plain(value, defined)
+        case ast.Return(value=value):
+            return value is None or (_is_plain(value, defined) and not any(map(_is_text, _parts(value))))
+        case ast.AugAssign(target=ast.Name(), value=value):
+            return _is_plain(value, defined)
         case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
             names = target.elts if isinstance(target, ast.Tuple) else [target]
             return all(isinstance(each, ast.Name) for each in names) and _is_plain(value, defined)
     return False
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    """What a function returns, its parts one by one: of a dict its values."""
+    if isinstance(value, ast.Tuple | ast.List):
+        return [part for each in value.elts for part in _parts(each)]
+    return [part for each in value.values for part in _parts(each)] if isinstance(value, ast.Dict) else [value]
+
+
+def _is_text(value: ast.expr) -> bool:
+    """Whether it is a text, which no jitted function returns."""
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _is_plain(value: ast.expr, defined: set[str]) -> bool:
