@@ -152,8 +152,10 @@ def test_what_a_compiler_used_is_known_to_its_end_and_not_to_the_last_look(path:
         process = subprocess.Popen([str(compiler)])
         while process.poll() is None:  # for what is waited for is a build, which has a row
             time.sleep(0.01)
-    [row] = [row for row in coldstep.load(path).unplaced if row.what == "g++"]
-    assert 250_000_000 <= row.work_ns <= row.wall_ns * (os.cpu_count() or 1)
+    # a look may catch the shell's child before its own command begins: until then it is another g++
+    rows = [row for row in coldstep.load(path).unplaced if row.what == "g++"]
+    assert 250_000_000 <= sum(row.work_ns for row in rows) <= 500_000_000
+    assert all(row.work_ns <= row.wall_ns * (os.cpu_count() or 1) for row in rows)
 
 
 @pytest.mark.timing
