@@ -52,7 +52,7 @@ class Jittable:
                 break
             inner = [frame] if frame.f_code.co_freevars else []
             if inner:  # a function within the next one, of whose variables it reads some
-                if not self._of(frame).is_straight:
+                if not self._of_code(frame.f_code, frame.f_globals).is_straight:
                     break
                 continue
             if not self._may_be(frame):
@@ -88,9 +88,6 @@ class Jittable:
             value = sys.modules.get(kind.__module__)
         file = getattr(value, "__file__", None)
         return not self._places.is_users(file) if file else getattr(value, "__name__", "__main__") != "__main__"
-
-    def _of(self, frame: FrameType) -> _Known:
-        return self._of_code(frame.f_code, frame.f_globals)
 
     def _of_code(self, code: CodeType, names: dict[str, Any]) -> _Known:
         if (known := self._known.get(code)) is None:

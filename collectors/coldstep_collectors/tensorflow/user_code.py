@@ -9,7 +9,7 @@ from coldstep.places import is_installed, location
 
 _BEGINS = "in user code:"
 _MOST_CHARS = 500
-# TensorFlow 2.21: "    File "/home/me/train.py", line 10, in descend  *"
+# TensorFlow 2.21: "    File "train.py", line 10, in descend  *"
 _LINE = expression(r'^ {4}File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)  \*$')
 # TensorFlow 2.21: "    ValueError: tf.function only supports singleton tf.Variables created on the first call."
 _ERROR = expression(r"^ {4}(?P<error>[A-Za-z_]\w*: .+)$")

@@ -26,7 +26,7 @@ _GRAPH = re.compile(
 # vLLM 0.9: "Directly load the compiled graph for shape None from the cache"
 # vLLM 0.7: "Directly lookup the graph for shape None from the cache"
 # vLLM 0.10: "Directly load the 24-th graph for dynamic shape from inductor via handle ("
-# vLLM 0.20: "Directly load AOT compilation from path /home/me/.cache/vllm/torch_aot_compile/6a/model"
+# vLLM 0.20: "Directly load AOT compilation from path .cache/vllm/torch_aot_compile/6a/model"
 _LOADED = re.compile(
     r"Directly (?:load AOT compilation from"
     r"|(?:load|lookup) the (?:compiled |\d{1,6}-th )?graph(?:\(s\))? for .{1,100}? from (?:the cache|inductor))"

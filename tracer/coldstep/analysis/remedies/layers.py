@@ -13,6 +13,7 @@ from coldstep.analysis.remedies.loops import (
     before,
     handed_on,
     is_computed,
+    loop_at,
     read_outside,
     seen_from_within,
 )  # fmt: skip
@@ -24,8 +25,8 @@ _NAMES = {_TURN, _SCAN, _STACK, _LAYER, "tree"}
 def as_scan(block: Block, line: int, inputs: Mapping[str, str]) -> Written | None:
     """The lines of the loop that begins in that line, written anew; None where that may not be the same. `inputs`: the
     types of the program's arguments, by path: "params[3]['w']"."""
-    function, loop = block.tree, next((each for each in ast.walk(block.tree) if _is_at(each, line)), None)
-    if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For) or loop.orelse:
+    function, loop = block.tree, loop_at(block, line)
+    if not isinstance(function, ast.FunctionDef) or loop is None or loop.orelse:
         return None
     if not all(map(assigns, loop.body)) or not all(map(is_computed, loop.body)) or not _are_alike(loop.iter, inputs):
         return None
@@ -39,10 +40,6 @@ def as_scan(block: Block, line: int, inputs: Mapping[str, str]) -> Written | Non
     ):
         return None
     return _written(block, loop, carried[0])
-
-
-def _is_at(node: ast.AST, line: int) -> bool:
-    return isinstance(node, ast.For) and node.lineno == line
 
 
 def _are_alike(over: ast.expr, inputs: Mapping[str, str]) -> bool:

@@ -54,8 +54,8 @@ _STACKS = {"stack", "array", "asarray"}
 def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | None:
     """The lines of the loop that begins in that line, written anew; None where that may not be the same. `arrays`: the
     parameters of its function that are arrays."""
-    function, loop = block.tree, next((each for each in ast.walk(block.tree) if _is_at(each, line)), None)
-    if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For):
+    function, loop = block.tree, loop_at(block, line)
+    if not isinstance(function, ast.FunctionDef) or loop is None:
         return None
     elements, body = _iterated(function, loop, arrays), loop.body
     ends = ("0", f"len({elements})") if elements else (_range(loop.iter) if not loop.orelse else None)
@@ -188,8 +188,9 @@ def _written(
     return block.written(first, last, lines, "")
 
 
-def _is_at(node: ast.AST, line: int) -> bool:
-    return isinstance(node, ast.For) and node.lineno == line
+def loop_at(block: Block, line: int) -> ast.For | None:
+    """The loop that begins in that line."""
+    return next((each for each in ast.walk(block.tree) if isinstance(each, ast.For) and each.lineno == line), None)
 
 
 def _range(over: ast.expr) -> tuple[str, str] | None:

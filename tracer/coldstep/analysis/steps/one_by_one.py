@@ -48,7 +48,8 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
         within = [row for row in left.values() if row.process == process and unit.holds(row.caller)]
         if len(within) >= _LEAST_PROGRAMS:
             made.append(_finding(trace, f"{unit.name} runs operations one by one in each step", within))
-            left = {id_: row for id_, row in left.items() if row not in within}
+            for row in within:
+                del left[row.id]
     by_function: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
     for row in left.values():
         if (block := jittable_around(trace, row)) is not None and jitted(block) is not None:
@@ -75,17 +76,16 @@ def _units(trace: Trace) -> Iterator[tuple[int, Unit]]:
 
 def _around(trace: Trace, place: Location) -> Unit | None:
     block = block_around(trace.blocks, place)
-    if block is None:
-        return None
-    around = [each for each in block.within(place.line) if isinstance(each, Loop | ast.FunctionDef)]
-    if not around:
-        return None
-    innermost = around[-1]
-    is_function = isinstance(innermost, ast.FunctionDef)
-    name = innermost.name if isinstance(innermost, ast.FunctionDef) else f"the loop in line {innermost.lineno}"
-    if is_function and innermost is not block.tree:
-        return None
-    return Unit(name, place.file, innermost.lineno, innermost.end_lineno or innermost.lineno)
+    statements = block.within(place.line) if block is not None else ()
+    around = [each for each in statements if isinstance(each, Loop | ast.FunctionDef)]
+    match around:
+        case [ast.FunctionDef(name=name) as unit]:
+            pass
+        case [*_, (ast.For() | ast.While()) as unit]:
+            name = f"the loop in line {unit.lineno}"
+        case _:
+            return None
+    return Unit(name, place.file, unit.lineno, unit.end_lineno or unit.lineno)
 
 
 def _finding(trace: Trace, text: str, programs: list[Compile]) -> Finding:
