@@ -1,9 +1,12 @@
-"""The variables that an instruction of Python's touches: since Python 3.13 one may touch two."""
+"""Reads Python's instructions: the variables that one touches (since Python 3.13 two), and whether it is in a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dis
+from collections.abc import Iterator, Sequence
 from dis import Instruction
+from functools import lru_cache
+from types import CodeType
 from typing import NamedTuple
 
 from coldstep._util.expressions import expression
@@ -13,6 +16,15 @@ from coldstep._util.expressions import expression
 # Python 3.12: "LOAD_FROM_DICT_OR_DEREF"
 # Python 3.13: "STORE_FAST_LOAD_FAST"
 _ACCESS = expression(r"(LOAD|STORE|DELETE)_(?:CLASS|FROM_DICT_OR_)?(FAST|NAME|GLOBAL|DEREF)")
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
+_ENDS = (
+    "JUMP_FORWARD",
+    "JUMP_BACKWARD",
+    "RETURN_VALUE",
+    "RETURN_CONST",
+    "RAISE_VARARGS",
+    "RERAISE",
+)  # behind which the next is not reached
 
 
 class Access(NamedTuple):
@@ -30,3 +42,39 @@ def accesses(step: Instruction) -> Iterator[Access]:
     names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
     for (verb, scope), name in zip(_ACCESS.findall(step.opname), names, strict=False):
         yield Access(verb, scope, name)
+
+
+@lru_cache(maxsize=256)
+def _backward(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """Where the loops of a code object are: the offset to which each jumps back, and from which."""
+    instructions = [*dis.get_instructions(code)]
+    reached = _without_exceptions(instructions)
+    return tuple(
+        (int(each.argval), each.offset)
+        for each in instructions
+        # NO_INTERRUPT waits, for a coroutine
+        if "BACKWARD" in each.opname and "NO_INTERRUPT" not in each.opname and each.offset in reached
+    )
+
+
+def _without_exceptions(instructions: Sequence[dis.Instruction]) -> set[int]:
+    """The offsets that a call reaches where nothing raises. Python 3.12 goes back from a handler at the function's end
+    into the loop that a `with` stands in: that is no loop around all between."""
+    at = {each.offset: number for number, each in enumerate(instructions)}
+    reached, left = set[int](), [0]
+    while left:
+        number = left.pop()
+        while number < len(instructions) and instructions[number].offset not in reached:
+            each = instructions[number]
+            reached.add(each.offset)
+            if each.opcode in _JUMPS and (target := at.get(each.argval)) is not None:
+                left.append(target)
+            if each.opname.startswith(_ENDS):
+                break
+            number += 1
+    return reached
+
+
+def loops(code: CodeType, at: int) -> bool:
+    """Whether the instruction at that offset stands in a loop."""
+    return any(first <= at <= last for first, last in _backward(code))

@@ -973,7 +973,13 @@ class Within:
     """The user's line that called it; None where it is not known."""
     jittable: Location | None = None
     """The running line of the outermost function, it or one around it, that may be jitted as it is: it was given arrays
-    alone, read each time the same objects, and has no branches."""
+    or modules alone, read each time the same objects, and has no branches."""
+    made_at: Location | None = None
+    """Else the line, in no loop, that makes a module of Flax's or Equinox', or its weights."""
+    made: str = ""
+    """The name that this line calls for it: of a class, or `init`."""
+    by: str = ""
+    """What jits either, "jax.jit"."""
 
 
 @slotted

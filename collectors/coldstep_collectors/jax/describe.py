@@ -160,8 +160,7 @@ class Describer:
     def _within(self, caller: FrameType | None) -> Args | None:
         """The user's function around an eager operation."""
         function = within(caller, self._places)
-        jittable = self._jittable.outermost(self._places.users_frames(caller)) if function is not None else None
-        return function | {"jittable": jittable} if function is not None and jittable is not None else function
+        return function | self._jittable.around(self._places.users_frames(caller)) if function is not None else None
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
         """The inputs of a call, and the values in its context beside them, that come from a value at `path` of its

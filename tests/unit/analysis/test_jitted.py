@@ -17,9 +17,9 @@ def step(params, xs):
 """
 
 
-def given_to_jit(text: str) -> str | None:
+def given_to_jit(text: str, by: str = "jax.jit") -> str | None:
     block = block_of(text, 2)
-    return replaced(text, jitted(block)) if block is not None else None
+    return replaced(text, jitted(block, by)) if block is not None else None
 
 
 def test_a_function_that_computes_is_jitted() -> None:
@@ -39,6 +39,24 @@ def test_an_array_may_be_compared() -> None:
 def test_jit_is_imported_where_the_function_does_not_name_jax() -> None:
     text = "def step(params):\n    update = solver.update(params)\n    return update\n"
     assert given_to_jit(text) == f"from jax import jit\n\n@jit\n{text}"
+
+
+TRAIN = """\
+def train(model, optimizer, x):
+    (loss, _), grads = value_and_grad(model, x)
+    optimizer.update(model, grads)
+    return loss
+"""
+
+
+def test_an_optimizer_of_flax_may_change_what_it_is_given() -> None:
+    assert given_to_jit(TRAIN, "flax.nnx.jit") == f"from flax.nnx import jit\n\n@jit\n{TRAIN}"
+    assert given_to_jit(TRAIN) is None
+
+
+def test_what_jits_is_one_of_the_known_ones() -> None:
+    assert given_to_jit(SCAN, "equinox.filter_jit") == f"from equinox import filter_jit\n\n@filter_jit\n{SCAN}"
+    assert given_to_jit(SCAN, "os.system") is None
 
 
 @pytest.mark.parametrize(

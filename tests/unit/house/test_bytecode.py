@@ -49,7 +49,7 @@ print(json.dumps(found))
 LOOP = """\
 import json, sys
 from coldstep_collectors.jax import caller_variables as whereabouts
-from coldstep_collectors.steps import call_sites
+from coldstep_collectors import bytecode
 from coldstep_collectors.torch import collector as dynamo
 from coldstep_collectors import values
 
@@ -63,7 +63,7 @@ def call(state, batch):
     found["stored"] = stored.names
     found["next"] = held.now(frame, stored)
     found["in a loop"] = [
-        call_sites._loops(frame.f_code, frame.f_lasti), dynamo._is_in_loop(frame.f_code, frame.f_lineno)
+        bytecode.loops(frame.f_code, frame.f_lasti), dynamo._is_in_loop(frame.f_code, frame.f_lineno)
     ]
     return "new state", 0.5
 
@@ -106,7 +106,7 @@ AFTER = """\
 import json
 import sys
 from contextlib import nullcontext
-from coldstep_collectors.steps import call_sites
+from coldstep_collectors import bytecode
 
 frames = []
 
@@ -131,7 +131,7 @@ def main():
 
 at = []
 main()
-print(json.dumps([call_sites._loops(frame.f_code, offset) for frame, offset in zip(frames, at)]))
+print(json.dumps([bytecode.loops(frame.f_code, offset) for frame, offset in zip(frames, at)]))
 """
 
 

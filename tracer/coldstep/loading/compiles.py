@@ -267,8 +267,11 @@ class CompileReader:
     def _within(self, args: object) -> Within | None:
         if not isinstance(args, dict):
             return None
-        location, caller, jittable = (self._locations.read(args.get(key)) for key in ("location", "caller", "jittable"))
-        return Within(str(args.get("function", "")), _inputs(args.get("arguments")), location, caller, jittable)
+        location, caller, jittable, made_at = (
+            self._locations.read(args.get(key)) for key in ("location", "caller", "jittable", "made_at")
+        )
+        function, made, by = (str(args.get(key) or "") for key in ("function", "made", "by"))
+        return Within(function, _inputs(args.get("arguments")), location, caller, jittable, made_at, made, by)
 
     def _tie(
         self,

@@ -58,6 +58,17 @@ class Block:
         new = (line[: node.col_offset] + text.encode() + line[node.end_col_offset :]).decode()
         return [new if number == node.lineno else self.lines[number - self.first] for number in range(first, last + 1)]
 
+    def wrapped(self, node: ast.expr, before: str, behind: str, first: int, last: int) -> list[str]:
+        """Some lines with texts around an expression in them."""
+        lines = {number: self.lines[number - self.first].encode() for number in range(first, last + 1)}
+        ends = (
+            (node.end_lineno or node.lineno, node.end_col_offset or 0, behind),
+            (node.lineno, node.col_offset, before),
+        )
+        for number, column, text in ends:
+            lines[number] = lines[number][:column] + text.encode() + lines[number][column:]
+        return [line.decode() for line in lines.values()]
+
     def written(self, first: int, last: int, lines: Sequence[str], function: str) -> Written | None:
         """These lines in the place of some, whose indentation they have; None where they are too many."""
         head = self.lines[first - self.first]
@@ -85,6 +96,11 @@ def block_around(blocks: Mapping[tuple[str, int], str], place: Location) -> Bloc
         if file == place.file and first <= place.line < first + len(text.splitlines()):
             return _parsed(file, first, text)
     return None
+
+
+def block_of_line(place: Location, line: str) -> Block | None:
+    """A statement of one line, whose text is given."""
+    return _parsed(place.file, place.line, line) if line else None
 
 
 @lru_cache(maxsize=64)

@@ -1,9 +1,11 @@
-"""Gives a function of JAX operations that run one by one to `jax.jit`: where its statements do nothing but compute."""
+"""Gives a function of JAX operations that run one by one to `jax.jit`, or to that of Flax or Equinox: where its
+statements do nothing but compute."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Collection
 
 from coldstep.analysis.remedies.blocks import Block, Written, bindings, read, root
 
@@ -16,23 +18,42 @@ _BRANCHES = (
     ast.Yield, ast.YieldFrom, ast.comprehension,
 )  # fmt: skip
 """What asks for an array's value, as a rule, or runs it more than once."""
-_JIT = "jit"
+_JITS = {"jax": ("jax",), "flax.nnx": ("nnx",), "equinox": ("eqx", "equinox")}
+"""What has a function that jits, and how programs call it."""
 
 
-def jitted(block: Block) -> Written | None:
-    """The head of the function with `jax.jit` above it; None of a method, of a decorated function, and where it may do
-    more than to compute."""
+def jitted(block: Block, by: str = "jax.jit") -> Written | None:
+    """The head of the function with `by` above it; None of a method, of a decorated function, and where it may do more
+    than to compute."""
     function = block.tree
     if not isinstance(function, ast.FunctionDef) or block.indent or function.decorator_list:
         return None
     defined = {each.name for each in function.body if isinstance(each, ast.FunctionDef)}
-    if not all(_computes(each, defined) for each in function.body):
+    changed = {each.arg for each in function.args.args} if by == "flax.nnx.jit" else set[str]()
+    if not all(_computes(each, defined) or _updates(each, changed) for each in function.body):
         return None
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
-    if _JIT in names:
+    if (jit := jit_called(by, names)) is None:
         return None
-    above = ["@jax.jit"] if "jax" in read(function) else [f"from jax import {_JIT}", "", f"@{_JIT}"]
-    return block.written(block.first, block.first, [*above, block.lines[0]], function.name)
+    imported = [f"from {by.rpartition('.')[0]} import {jit}", ""] if "." not in jit else []
+    return block.written(block.first, block.first, [*imported, f"@{jit}", block.lines[0]], function.name)
+
+
+def jit_called(by: str, names: Collection[str]) -> str | None:
+    """How code that reads these names calls `by`: "nnx.jit", or "jit", which it has to import; None where `by` is not
+    known, or another thing has that name."""
+    module, _, name = by.rpartition(".")
+    if module not in _JITS or name in names:
+        return None
+    return next((f"{each}.{name}" for each in _JITS[module] if each in names), name)
+
+
+def _updates(statement: ast.stmt, changed: set[str]) -> bool:
+    """Whether it changes an argument in place, as an optimizer of Flax' does, which `nnx.jit` hands back."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="update")) as call):
+            return name in changed and _is_plain(call, set())
+    return False
 
 
 def made_anew(block: Block, line: int) -> str:
@@ -62,13 +83,12 @@ def _computes(statement: ast.stmt, defined: set[str]) -> bool:
         case ast.AugAssign(target=ast.Name(), value=value):
             return _is_plain(value, defined)
         case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
-            names = target.elts if isinstance(target, ast.Tuple) else [target]
-            return all(isinstance(each, ast.Name) for each in names) and _is_plain(value, defined)
+            return all(isinstance(each, ast.Name) for each in _parts(target)) and _is_plain(value, defined)
     return False
 
 
 def _parts(value: ast.expr) -> list[ast.expr]:
-    """What a function returns, its parts one by one: of a dict its values."""
+    """What a function returns, or assigns, its parts one by one: of a dict its values."""
     if isinstance(value, ast.Tuple | ast.List):
         return [part for each in value.elts for part in _parts(each)]
     return [part for each in value.values for part in _parts(each)] if isinstance(value, ast.Dict) else [value]

@@ -143,23 +143,25 @@ def into_one_program(trace: Trace, programs: Sequence[Compile]) -> list[Remedy]:
     """The function that runs most of these, jitted; none where it may do more than to compute, or half of what they
     cost is spent elsewhere."""
     spent: dict[tuple[str, int], int] = defaultdict(int)
-    blocks: dict[tuple[str, int], Block] = {}
+    blocks: dict[tuple[str, int], tuple[Block, str]] = {}
     for row in programs:
-        if (block := jittable_around(trace, row)) is not None:
+        if (around := jittable_around(trace, row)) is not None:
+            block = around[0]
             spent[block.file, block.first] += row.wall_ns
-            blocks[block.file, block.first] = block
+            blocks[block.file, block.first] = around
     most = max(spent, key=lambda key: spent[key], default=None)
     if most is None or 2 * spent[most] < sum(row.wall_ns for row in programs):
         return []
-    if (written := jitted(blocks[most])) is None:
+    if (written := jitted(*blocks[most])) is None:
         return []
     names = {"function": written.location.function, "written": written.code}
     case = Case(f"jax.eager:{written.location.function}", names, Place(written.location, lines=written.lines))
     return remedies(_INTO_ONE_PROGRAM, case)
 
 
-def jittable_around(trace: Trace, row: Compile) -> Block | None:
-    """The outermost function around a program that may be given to `jit` as it is."""
+def jittable_around(trace: Trace, row: Compile) -> tuple[Block, str] | None:
+    """The outermost function around a program that may be jitted as it is, and by what."""
     within = trace.details[row.id].within
-    place = within.jittable if within is not None else None
-    return block_around(trace.blocks, place) if place is not None else None
+    if within is None or within.jittable is None or (block := block_around(trace.blocks, within.jittable)) is None:
+        return None
+    return block, within.by

@@ -14,8 +14,9 @@ from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import MOST_NAMED, finding
 from coldstep.analysis.remedies.blocks import Loop, block_around
 from coldstep.analysis.remedies.jitted import jitted
+from coldstep.analysis.remedies.made_at_once import made_at_once
 from coldstep.analysis.steps.eager_programs import into_one_program, jittable_around
-from coldstep.model import Compile, Finding, Location, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, Trace, Within
 from coldstep.rows.intervals import alone
 
 _LEAST_STEPS = 3
@@ -35,9 +36,10 @@ class Unit:
     first: int
     last: int
 
-    def holds(self, place: Location | None) -> bool:
-        """Whether a line is one of them."""
-        return place is not None and place.file == self.file and self.first <= place.line <= self.last
+    def runs(self, row: Compile, within: Within | None) -> bool:
+        """Whether one of them runs a program, or calls a function that does and may be jitted with it."""
+        places = (row.caller, within.jittable if within is not None else None)
+        return any(at is not None and at.file == self.file and self.first <= at.line <= self.last for at in places)
 
 
 def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
@@ -45,19 +47,29 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
     made: list[Finding] = []
     left = {row.id: row for row in programs}
     for process, unit in _units(trace):
-        within = [row for row in left.values() if row.process == process and unit.holds(row.caller)]
-        if len(within) >= _LEAST_PROGRAMS:
-            made.append(_finding(trace, f"{unit.name} runs operations one by one in each step", within))
-            for row in within:
+        rows = [row for row in left.values() if row.process == process and unit.runs(row, trace.details[row.id].within)]
+        if len(rows) >= _LEAST_PROGRAMS:
+            made.append(_finding(trace, f"{unit.name} runs operations one by one in each step", rows))
+            for row in rows:
                 del left[row.id]
     by_function: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
+    by_making: dict[tuple[int, str, int, str], list[Compile]] = defaultdict(list)
     for row in left.values():
-        if (block := jittable_around(trace, row)) is not None and jitted(block) is not None:
-            by_function[row.process, block.file, block.first].append(row)
-    for within in by_function.values():
-        if len(within) >= _LEAST_PROGRAMS and (block := jittable_around(trace, within[0])) is not None:
-            name = block.tree.name if isinstance(block.tree, ast.FunctionDef) else ""
-            made.append(_finding(trace, f"{name} runs operations one by one", within))
+        within = trace.details[row.id].within
+        if (around := jittable_around(trace, row)) is not None and jitted(*around) is not None:
+            by_function[row.process, around[0].file, around[0].first].append(row)
+        elif within is not None and within.made_at is not None:
+            by_making[row.process, within.made_at.file, within.made_at.line, within.made].append(row)
+    for rows in by_function.values():
+        if len(rows) >= _LEAST_PROGRAMS and (around := jittable_around(trace, rows[0])) is not None:
+            name = around[0].tree.name if isinstance(around[0].tree, ast.FunctionDef) else ""
+            made.append(_finding(trace, f"{name} runs operations one by one", rows))
+    for rows in by_making.values():
+        within = trace.details[rows[0].id].within
+        remedies = made_at_once(trace, within) if within is not None else []
+        if len(rows) >= _LEAST_PROGRAMS and within is not None and remedies:
+            what = "the weights are" if within.made == "init" else f"{within.made} is"
+            made.append(_finding(trace, f"{what} made operation by operation", rows, within.made_at, remedies))
     return made
 
 
@@ -88,10 +100,16 @@ def _around(trace: Trace, place: Location) -> Unit | None:
     return Unit(name, place.file, unit.lineno, unit.end_lineno or unit.lineno)
 
 
-def _finding(trace: Trace, text: str, programs: list[Compile]) -> Finding:
+def _finding(
+    trace: Trace,
+    text: str,
+    programs: list[Compile],
+    location: Location | None = None,
+    remedies: list[Remedy] | None = None,
+) -> Finding:
     dearest = max(programs, key=lambda row: row.wall_ns)
     first = trace.intervals[programs[0].segments[0].interval]
-    mended = into_one_program(trace, programs)
+    mended = remedies or into_one_program(trace, programs)
     names = listed((row.function for row in programs), MOST_NAMED)
     return finding(
         "eager_compiles",
@@ -99,7 +117,7 @@ def _finding(trace: Trace, text: str, programs: list[Compile]) -> Finding:
         f"{text}: {len(programs)} small programs were compiled for them ({names})",
         at=first,
         cost_ns=sum(row.wall_ns for row in programs),
-        location=dearest.caller,
+        location=location or dearest.caller,
         advice=_INTO_ONE,
         refs=[row.id for row in programs],
         remedies=mended or None,

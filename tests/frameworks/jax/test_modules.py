@@ -1,0 +1,88 @@
+"""A function that runs a module of Flax's or Equinox' is jitted where it may be, and a module is made at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from scenarios import warm
+
+import coldstep
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """\
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+generator = np.random.default_rng(0)
+
+
+class Layer(nnx.Module):
+    def __init__(self, rngs, width=4):
+        self.weight = nnx.Param(jax.random.normal(rngs.params(), (width, width)) / jnp.sqrt(width) * 0.5 + 0.1)
+
+    def __call__(self, x):
+        return jnp.tanh(x @ self.weight[...]) + jnp.sin(x) * jnp.cos(x)
+
+
+class Bounded(Layer):
+    def __call__(self, x):
+        return super().__call__(x) if jnp.isfinite(x).all() else x
+
+
+def given(model, x):
+    return jnp.mean(model(x)) + jnp.exp(x[0, 0])
+
+
+def kept(x):
+    return jnp.mean(layer(x)) + jnp.exp(x[0, 0])
+
+
+def bounded(model, x):
+    return jnp.mean(model(x)) + jnp.exp(x[0, 0])
+
+
+def noisy(x):
+    return jnp.exp(x + generator.normal(size=(2, 4))) - jnp.tanh(x) * jnp.sin(x) + jnp.cos(x)
+
+
+def made(rngs):
+    return Layer(rngs)
+
+
+x = jax.device_put(np.full((2, 4), 0.5, np.float32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [
+        (
+            "layer = nnx.jit(made)(nnx.Rngs(0)); [given(layer, x) for _ in range(3)]",
+            "from flax.nnx import jit\n@jit\ndef given(model, x):",
+        ),
+        ("layer = nnx.jit(made)(nnx.Rngs(0)); [kept(x) for _ in range(3)]", ""),
+        ("layer = nnx.jit(Bounded)(nnx.Rngs(0)); [bounded(layer, x) for _ in range(3)]", ""),
+        ("[noisy(x) for _ in range(3)]", ""),
+        (
+            "rngs = nnx.Rngs(0)\nlayer = Layer(rngs, 4)",
+            "from flax.nnx import jit\nlayer = jit(lambda rngs: Layer(rngs, 4))(rngs)",
+        ),
+        ("layer = made(nnx.Rngs(0))", "from flax.nnx import jit\nreturn jit(lambda rngs: Layer(rngs))(rngs)"),
+        ("layers = [Layer(nnx.Rngs(n)) for n in range(3)]", ""),
+    ],
+)
+def test_a_module_s_jit_is_given_where_it_may_be(calls: str, code: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"{PROGRAM}{calls}\n")
+    words = ["coldstep", "run", "--no-live", "--device", "off", "-o", "t.pftrace", str(program)]
+    done, printed = warm.server("jax", sys.executable).run(words, tmp_path)
+    assert done == 0, printed
+    rows = [row for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "eager_compiles"]
+    assert rows
+    written = [remedy.code.replace("\n\n", "\n") for row in rows for remedy in row.remedies if remedy.code]
+    assert written == ([code] if code else [])
