@@ -1,5 +1,5 @@
 """`make threads`: each thread judged, in a table; with words, those whose names hold one of them; after `second`,
-`third` or `fourth`, those of that set."""
+`third`, `fourth` or `fifth`, those of that set."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ THIRD = sorted(Path(__file__).with_name("third").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the second set."""
 FOURTH = sorted(Path(__file__).with_name("fourth").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the third set."""
-SETS = {"second": SECOND, "third": THIRD, "fourth": FOURTH}
+FIFTH = sorted(Path(__file__).with_name("fifth").glob("*.py"))
+"""Taken before coldstep's analysis was read, after it was mended for the fourth set."""
+SETS = {"second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH}
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")
