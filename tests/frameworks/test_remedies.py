@@ -141,6 +141,7 @@ GONE = {
     "jax_nnx_model": ("eager_compiles", "rounding"),
     "jax_nnx_step": ("eager_compiles", "rounding"),
     "jax_nothing_compiled": ("eager_compiles", "rounding"),
+    "jax_outermost": ("fast_path_miss", "rounding"),
     "jax_scan_by_itself": ("eager_compiles", "rounding"),
     "jax_uncompiled_step": ("eager_compiles", "rounding"),
     "jax_window": ("failed_compile", "nothing"),

@@ -276,7 +276,7 @@ FINDINGS = (
     Kind("silent_eager", "a function that should be compiled ran without being compiled"),
     Kind("skipped_forever", "PyTorch will never look at a function again"),
     Kind("failed_compile", "a compile failed"),
-    Kind("fast_path_miss", "calls of a compiled JAX function went through Python"),
+    Kind("fast_path_miss", "calls of a compiled JAX function went through Python", reported=True),
     Kind("eager_compiles", "many small programs were compiled for eager operations", told=True),
     Kind("unrolled", "a program holds every turn of a Python loop"),
     Kind("captured_constants", "a program holds large arrays that its function read from outside of its arguments"),

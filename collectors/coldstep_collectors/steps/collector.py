@@ -30,6 +30,8 @@ class Steps:
         self._missing: list[str] = []
         self._left: list[str] = []
         self._sources: list[Source] = []
+        self._lasting: list[Source] = []
+        """Those that see what they see where the program marks its steps, too."""
         self._ends: list[Callable[[], None]] = []
         """To be called where the program ends, and not just the watching."""
         self._unseen_trainers = [True]
@@ -55,8 +57,14 @@ class Steps:
     def _see_jax(self) -> None:
         from coldstep_collectors.steps.call_sites import CallSites
         from coldstep_collectors.steps.jax_calls import JaxCalls
+        from coldstep_collectors.steps.transformed import Transformed
 
-        jax = JaxCalls(CallSites(self._sink), self._failed)
+        sites = CallSites(self._sink)
+        transformed = Transformed(sites, self._failed)
+        self._ends.append(transformed.end)
+        self._lasting.append(transformed)
+        self._attach({"jax": transformed.attach})  # before the other, which leaves first
+        jax = JaxCalls(sites, self._failed)
         self._sources.append(jax)
         self._attach({"jax": jax.attach})
 
@@ -97,7 +105,7 @@ class Steps:
 
     def forked(self) -> None:
         """In a fork's child: its steps are its own."""
-        for source in self._sources:
+        for source in (*self._sources, *self._lasting):
             source.forked()
 
     def stop(self) -> list[str]:
@@ -105,7 +113,7 @@ class Steps:
         for end in self._ends:
             end()
         self._leave()
-        return self._left
+        return self._left + [words for source in self._lasting for words in source.stop()]
 
     def _attaching(self, attach: Callable[[Any], list[str]]) -> Callable[[Any], None]:
         def attached(module: Any) -> None:

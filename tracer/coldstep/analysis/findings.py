@@ -43,6 +43,7 @@ _INTO_THE_STEP = (
 def findings(trace: Trace) -> list[Finding]:
     """All findings, the costliest first; what could not be observed comes first of all."""
     compiles = {row.id: row for row in trace.compiles}
+    eager = _eager(trace)
     rows = [
         *_blind(trace),
         *(_recompile(trace, row, compiles[row.compile]) for row in trace.recompiles),
@@ -55,17 +56,24 @@ def findings(trace: Trace) -> list[Finding]:
         *unkept(trace),
         *unrolled_loops(trace, UNROLLED),
         *(finding for find in FINDINGS for finding in find(trace)),
-        *_eager(trace),
+        *eager,
         *_dispatch(trace),
         *out_of_memory(trace),
         *after_ready(trace),
         *stragglers(trace),
-        *reported(trace),
+        *(row for row in reported(trace) if not _is_mended_with(eager, row)),
     ]
     rows.sort(key=lambda row: (row.kind != "blind", -row.cost_ns))
     for number, row in enumerate(rows):
         row.id = f"f{number}"
     return rows
+
+
+def _is_mended_with(eager: list[Finding], row: Finding) -> bool:
+    """Whether a call that goes through Python stands in a function that is to be jitted as a whole."""
+    jitted = {(each.location.file, each.location.function) for one in eager for each in one.remedies if each.location}
+    at = row.location
+    return row.kind == "fast_path_miss" and at is not None and (at.file, at.function) in jitted
 
 
 def _blind(trace: Trace) -> list[Finding]:

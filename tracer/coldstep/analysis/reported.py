@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import with_remedy
 from coldstep.analysis.remedies.edits import in_place, with_callee
+from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules import keras
@@ -27,6 +28,8 @@ _OUTSIDE = Row(
 )
 # coldstep: "<module> is compiled in 4 parts: its graph is divided at DDP's buckets of gradients"
 _PARTS = expression(r" is compiled in (\d+) parts")
+# coldstep: "f is jitted, but jax.vmap around it is not: each of 40 calls went through Python"
+_AROUND = expression(r", but (jax\.\w+) around it is not")
 _UNDIVIDED = Row(
     "PyTorch compiles a part for each bucket, so that gradients travel while the rest of the backward runs. Where "
     "compiling costs more than that saves, give DistributedDataParallel larger buckets, bucket_cap_mb=…, or let the "
@@ -71,6 +74,11 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         return row
     if row.kind == "uncompiled" and keras.DIRECT in row.text:
         row.remedies = keras.called_itself(trace, row)
+        row.advice = advice(row.remedies)
+        return row
+    if row.kind == "fast_path_miss":
+        around = _AROUND.search(row.text)
+        row.remedies = outermost_jitted(trace, row, around[1] if around else "jax.vmap")
         row.advice = advice(row.remedies)
         return row
     if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):

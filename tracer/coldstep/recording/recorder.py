@@ -355,13 +355,13 @@ class Recorder:
 
     def _on_graph_break(self, event: GraphBreak, ns: int, thread: Thread) -> None:
         self.uneventful = False
-        args = self._blocks.broke(event.args) | {"break": event.id, "compile": event.compile}
+        args = self._blocks.around(event.args) | {"break": event.id, "compile": event.compile}
         self.writer.instant(ns, self._track("torch", thread), layout.GRAPH_BREAK, layout.GRAPH_BREAK, args)
 
     def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:
         self.uneventful = False
         args: Args = {"compile": event.compile, "severity": event.severity, "text": event.text}
-        args |= with_code({"evidence": event.evidence, "advice": event.advice, "location": event.location})
+        args |= self._blocks.around({"evidence": event.evidence, "advice": event.advice, "location": event.location})
         self.writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
 
     def _on_stacks(self, event: CallStacks, ns: int, thread: Thread) -> None:

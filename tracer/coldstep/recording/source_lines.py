@@ -80,8 +80,8 @@ class Blocks:
             args = args | {"unrolled": self._with_blocks(place, ("location",))}
         return self._with_blocks(args, ("failed_in",))
 
-    def broke(self, args: Args) -> Args:
-        """The arguments of a graph break."""
+    def around(self, args: Args) -> Args:
+        """The arguments of a graph break, or of a finding."""
         return self._with_blocks(with_code(args), ("location",))
 
     def _with_blocks(self, args: Args, keys: Sequence[str]) -> Args:

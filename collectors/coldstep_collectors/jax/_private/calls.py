@@ -21,6 +21,8 @@ FAST = Unseen("calls of a JAX function that is compiled already, from which step
 SLOW = Unseen("calls of a JAX function that compile, from which steps are inferred")
 _GRADIENT = "transpose("  # in the stack of names of an operation that grad has made
 _MOST_EQUATIONS = 20_000  # that are searched for it
+_TRANSFORMS = {"BatchTrace": "jax.vmap", "LinearizeTrace": "jax.grad", "JVPTrace": "jax.jvp"}
+"""By how JAX calls what runs one, its best known name: `jax.value_and_grad` is `jax.grad`'s."""
 PostHook = Callable[[Any, Any, Any, Any], None]
 
 
@@ -99,7 +101,10 @@ def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> 
 
     @wraps(asks)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        ended(sys._getframe(1))
+        own = frame = sys._getframe()
+        while frame.f_code is own.f_code and frame.f_back is not None:  # two of us may watch
+            frame = frame.f_back
+        ended(frame)
         return asks(*args, **kwargs)
 
     stays = "a wrapper of what JAX asks at the end of a slow call, which another wrapper calls"
@@ -117,6 +122,18 @@ def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     if not all(name in local for name in ("fun", "args", "kwargs", "outs")):
         return None
     return local["fun"], local["args"], local["kwargs"], local["outs"]
+
+
+def transforms() -> list[str]:
+    """Which of JAX's transforms run on this thread outside of any function that is traced, the innermost first: each
+    takes the functions that it calls through Python, compiled as they may be. None of them where one is traced."""
+    core = sys.modules.get("jax._src.core")
+    trace = getattr(getattr(core, "trace_ctx", None), "trace", None)
+    names: list[str] = []
+    while (name := _TRANSFORMS.get(type(trace).__name__)) is not None:
+        names.append(name)
+        trace = getattr(trace, "parent_trace", None)
+    return names if type(trace).__name__ == "EvalTrace" else []
 
 
 def given(fun: Any) -> Any:
