@@ -78,7 +78,7 @@ class CompileArgs:
     {"function": "serve", "arguments": [{"argument": "tokens", "type": "list of 317 int"}], "location": where it is
     defined, "caller": the user's line that called it, "jittable": the running line of the function, it or one around
     it, that may be given to a compiler as it is; else "made_at", the line that makes a module, and "made", the name
-    that it calls for that; "by": what jits either}."""
+    that it calls for that; "by": what jits either; else "looped_at", the line of the outermost loop}."""
     inputs: list[dict[str, str]] | None
     """The signature: [{"argument": "batch['tokens']", "type": "i32[8,128]"}, ...]; None where not seen."""
     context: dict[str, str]

@@ -980,6 +980,8 @@ class Within:
     """The name that this line calls for it: of a class, or `init`."""
     by: str = ""
     """What jits either, "jax.jit"."""
+    looped_at: Location | None = None
+    """Else the running line of the user's outermost loop around it."""
 
 
 @slotted

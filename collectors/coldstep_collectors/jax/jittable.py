@@ -59,9 +59,10 @@ class Jittable:
         self._known: dict[CodeType, _Known] = {}
 
     def around(self, frames: Iterable[FrameType]) -> Args:
-        """`frames`: the user's, from the innermost outwards. "jittable": the running line of the outermost function
-        that may be jitted, as may all that it runs in them; else "made_at", the line that makes a module or its weights
-        and is no part of a loop, with "made", the name that it calls for that. "by": what jits it."""
+        """Of the user's frames, from the innermost outwards, one of: "jittable", the running line of the outermost
+        function that may be jitted, as may all that it runs in them; "looped_at", that of the outermost loop; or
+        "made_at", that which makes a module or its weights, with "made", the name that it calls for that. "by": what
+        jits it."""
         outermost, inner, by, made = None, list[FrameType](), "", ""
         waiting = [*frames]
         while waiting:
@@ -87,9 +88,10 @@ class Jittable:
         by = by or "jax.jit"
         if outermost is not None:
             return {"jittable": location_of(outermost), "by": by}
-        if not made or not waiting or any(loops(each.f_code, each.f_lasti) for each in waiting):
-            return {}
-        return {"made_at": location_of(waiting[0]), "made": made, "by": by}
+        looping = [each for each in waiting if loops(each.f_code, each.f_lasti)]
+        if looping:
+            return {"looped_at": location_of(looping[-1])}
+        return {"made_at": location_of(waiting[0]), "made": made, "by": by} if made and waiting else {}
 
     @staticmethod
     def _making(frame: FrameType, library: str, by: str) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class Transformed:
         self._lines: dict[tuple[int, int, str], _Line] = {}
 
     def attach(self, _: Any) -> list[str]:
-        """Watch from now on. What cannot be seen is the same as for the steps, which say so."""
+        """Watch from now on. A missing hook is one of the steps, too, which names it."""
         self._undo.append(private.after_slow_calls(self._ended, []))
         return []
 
@@ -54,7 +54,7 @@ class Transformed:
         self._lines.clear()
 
     def end(self) -> None:
-        """As the program ends: what was called so, again and again."""
+        """As the program ends: report the lines that did so again and again."""
         for line in self._lines.values():
             if line.calls >= _LEAST and (line.last - line.second) // (line.calls - 2) <= _MOST_NS:
                 around = f"{line.function} is jitted, but {line.transform} around it is not"

@@ -9,6 +9,7 @@ import pytest
 from scenarios import warm
 
 import coldstep
+from coldstep.model import Finding
 
 pytestmark = pytest.mark.jax
 
@@ -58,6 +59,15 @@ x = jax.device_put(np.full((2, 4), 0.5, np.float32))
 """
 
 
+def eager_compiles(calls: str, folder: Path) -> list[Finding]:
+    program = folder / "program.py"
+    program.write_text(f"{PROGRAM}{calls}\n")
+    words = ["coldstep", "run", "--no-live", "--device", "off", "-o", "t.pftrace", str(program)]
+    done, printed = warm.server("jax", sys.executable).run(words, folder)
+    assert done == 0, printed
+    return [row for row in coldstep.load(folder / "t.pftrace").findings if row.kind == "eager_compiles"]
+
+
 @pytest.mark.parametrize(
     ("calls", "code"),
     [
@@ -77,12 +87,16 @@ x = jax.device_put(np.full((2, 4), 0.5, np.float32))
     ],
 )
 def test_a_module_s_jit_is_given_where_it_may_be(calls: str, code: str, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(f"{PROGRAM}{calls}\n")
-    words = ["coldstep", "run", "--no-live", "--device", "off", "-o", "t.pftrace", str(program)]
-    done, printed = warm.server("jax", sys.executable).run(words, tmp_path)
-    assert done == 0, printed
-    rows = [row for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "eager_compiles"]
+    rows = eager_compiles(calls, tmp_path)
     assert rows
     written = [remedy.code.replace("\n\n", "\n") for row in rows for remedy in row.remedies if remedy.code]
     assert written == ([code] if code else [])
+
+
+def test_a_loop_without_steps_has_the_line_that_calls_what_to_jit(tmp_path: Path) -> None:
+    [row] = eager_compiles("for _ in range(3):\n    for _ in range(2):\n        y = noisy(x)", tmp_path)
+    last = len(PROGRAM.splitlines())
+    assert row.text.startswith(f"the loop in line {last + 1} runs operations one by one")
+    assert row.location is not None
+    assert row.location.line == last + 3
+    assert row.advice.startswith("Jit the function that this line calls once, above the loop")

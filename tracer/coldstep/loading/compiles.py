@@ -267,11 +267,13 @@ class CompileReader:
     def _within(self, args: object) -> Within | None:
         if not isinstance(args, dict):
             return None
-        location, caller, jittable, made_at = (
-            self._locations.read(args.get(key)) for key in ("location", "caller", "jittable", "made_at")
+        location, caller, jittable, made_at, looped_at = (
+            self._locations.read(args.get(key)) for key in ("location", "caller", "jittable", "made_at", "looped_at")
         )
         function, made, by = (str(args.get(key) or "") for key in ("function", "made", "by"))
-        return Within(function, _inputs(args.get("arguments")), location, caller, jittable, made_at, made, by)
+        return Within(
+            function, _inputs(args.get("arguments")), location, caller, jittable, made_at, made, by, looped_at
+        )
 
     def _tie(
         self,

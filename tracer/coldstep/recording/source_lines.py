@@ -27,7 +27,7 @@ def with_code(args: Args) -> Args:
     quoted = dict(args)
     if unknown := [key for key in _NULLABLE if key in args and args[key] is None]:
         quoted[UNKNOWN] = unknown
-    for key in ("location", "caller", "below", "cause_at", "made_at"):
+    for key in ("location", "caller", "below", "cause_at", "made_at", "looped_at"):
         if isinstance(place := args.get(key), dict):
             quoted[key] = quoted_place(place)
     for key in ("failure", "within"):
@@ -67,7 +67,7 @@ class Blocks:
             return self._with_blocks(args, ("caller", "cause_at", "location"))
         within = args.get("within")
         if isinstance(within, dict) and (key in self._keys or len(self._kept) < _MOST_FIRST):
-            args = args | {"within": self._with_blocks(within, ("jittable", "made_at"))}
+            args = args | {"within": self._with_blocks(within, ("jittable", "made_at", "looped_at"))}
         self._keys.add(key)
         is_first = args.get("origin") == "user" and len(self._kept) < _MOST_FIRST
         return self._with_blocks(args, ("caller",)) if is_first else args

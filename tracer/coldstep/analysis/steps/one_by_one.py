@@ -26,6 +26,11 @@ _INTO_ONE = (
     "handed over by itself in each step."
 )
 
+_ABOVE_THE_LOOP = (
+    "Jit the function that this line calls once, above the loop, and call what jax.jit returns: now each of its "
+    "operations is compiled by itself, and handed over by itself in each turn."
+)
+
 
 @slotted
 class Unit:
@@ -54,12 +59,15 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
                 del left[row.id]
     by_function: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
     by_making: dict[tuple[int, str, int, str], list[Compile]] = defaultdict(list)
+    by_loop: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
     for row in left.values():
         within = trace.details[row.id].within
         if (around := jittable_around(trace, row)) is not None and jitted(*around) is not None:
             by_function[row.process, around[0].file, around[0].first].append(row)
         elif within is not None and within.made_at is not None:
             by_making[row.process, within.made_at.file, within.made_at.line, within.made].append(row)
+        elif within is not None and (loop := _loop_around(trace, within.looped_at)) is not None:
+            by_loop[row.process, *loop].append(row)
     for rows in by_function.values():
         if len(rows) >= _LEAST_PROGRAMS and (around := jittable_around(trace, rows[0])) is not None:
             name = around[0].tree.name if isinstance(around[0].tree, ast.FunctionDef) else ""
@@ -70,7 +78,22 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
         if len(rows) >= _LEAST_PROGRAMS and within is not None and remedies:
             what = "the weights are" if within.made == "init" else f"{within.made} is"
             made.append(_finding(trace, f"{what} made operation by operation", rows, within.made_at, remedies))
+    for (_, _, line), rows in by_loop.items():
+        if len(rows) >= _LEAST_PROGRAMS:
+            within = trace.details[max(rows, key=lambda row: row.wall_ns).id].within
+            at = within.looped_at if within is not None else None
+            text = f"the loop in line {line} runs operations one by one"
+            made.append(_finding(trace, text, rows, at, advice=_ABOVE_THE_LOOP))
     return made
+
+
+def _loop_around(trace: Trace, place: Location | None) -> tuple[str, int] | None:
+    """File and first line of the outermost loop around a line."""
+    block = block_around(trace.blocks, place) if place is not None else None
+    if block is None or place is None:
+        return None
+    loops = (each for each in block.within(place.line) if isinstance(each, Loop))
+    return next(((block.file, each.lineno) for each in loops), None)
 
 
 def _units(trace: Trace) -> Iterator[tuple[int, Unit]]:
@@ -106,6 +129,7 @@ def _finding(
     programs: list[Compile],
     location: Location | None = None,
     remedies: list[Remedy] | None = None,
+    advice: str = _INTO_ONE,
 ) -> Finding:
     dearest = max(programs, key=lambda row: row.wall_ns)
     first = trace.intervals[programs[0].segments[0].interval]
@@ -113,12 +137,12 @@ def _finding(
     names = listed((row.function for row in programs), MOST_NAMED)
     return finding(
         "eager_compiles",
-        "warning" if mended else "note",
+        "warning" if mended or advice == _ABOVE_THE_LOOP else "note",
         f"{text}: {len(programs)} small programs were compiled for them ({names})",
         at=first,
         cost_ns=sum(row.wall_ns for row in programs),
         location=location or dearest.caller,
-        advice=_INTO_ONE,
+        advice=advice,
         refs=[row.id for row in programs],
         remedies=mended or None,
     )
