@@ -101,8 +101,8 @@ def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> 
 
     @wraps(asks)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        own = frame = sys._getframe()
-        while frame.f_code is own.f_code and frame.f_back is not None:  # two of us may watch
+        ours, frame = sys._getframe().f_code, sys._getframe(1)  # a frame that held itself would keep the arguments
+        while frame.f_code is ours and frame.f_back is not None:  # two of us may watch
             frame = frame.f_back
         ended(frame)
         return asks(*args, **kwargs)
