@@ -51,7 +51,9 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
     """For each unit with many of these programs, and for each function that may be jitted as it is, a finding."""
     made: list[Finding] = []
     left = {row.id: row for row in programs}
-    for process, unit in _units(trace):
+    units = [*_units(trace)]
+    stepped = {process for process, _ in units}
+    for process, unit in units:
         rows = [row for row in left.values() if row.process == process and unit.runs(row, trace.details[row.id].within)]
         if len(rows) >= _LEAST_PROGRAMS:
             made.append(_finding(trace, f"{unit.name} runs operations one by one in each step", rows))
@@ -66,7 +68,9 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
             by_function[row.process, around[0].file, around[0].first].append(row)
         elif within is not None and within.made_at is not None:
             by_making[row.process, within.made_at.file, within.made_at.line, within.made].append(row)
-        elif within is not None and (loop := _loop_around(trace, within.looped_at)) is not None:
+        elif row.process in stepped or within is None:
+            continue
+        elif (loop := _loop_around(trace, within.looped_at)) is not None:
             by_loop[row.process, *loop].append(row)
     for rows in by_function.values():
         if len(rows) >= _LEAST_PROGRAMS and (around := jittable_around(trace, rows[0])) is not None:
