@@ -281,7 +281,7 @@ FINDINGS = (
     Kind("unrolled", "a program holds every turn of a Python loop"),
     Kind("captured_constants", "a program holds large arrays that its function read from outside of its arguments"),
     Kind("cache_miss", "a cache on disk lacked these programs though it was filled, or does not keep them"),
-    Kind("straggler", "one rank compiled while the others waited"),
+    Kind("straggler", "one rank compiled, or slept, while the others waited"),
     Kind("out_of_memory", "memory was, or was nearly, used up"),
     Kind("dispatch_timed", "steps were timed without waiting for their results", told=True),
     Kind("stale_capture", "a program runs with a Python value that has changed since it was traced", reported=True),
