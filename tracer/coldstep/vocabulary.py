@@ -230,7 +230,7 @@ CAUSES = (
     Cause("dtype", "a tensor's dtype", (_J, _D, _X, _T)),
     Cause("weak_type", "whether a JAX number adapts to the dtype of the other operand", (_J,)),
     Cause("layout", "strides or memory format", (_J, _D)),
-    Cause("sharding", "how an array is divided among devices", (_J,)),
+    Cause("sharding", "how an array is divided among devices", (_J, _D)),
     Cause("device", "the device", (_J, _D)),
     Cause("committed", "whether an array is pinned to its device", (_J,)),
     Cause("donation", "which arguments hand over their memory", (_J,)),
