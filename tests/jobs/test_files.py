@@ -126,3 +126,11 @@ def test_a_stripped_job_has_all_processes_and_no_name_of_a_file(job: Path) -> No
     report = command("report", "public.pftrace", "--format", "json", cwd=job).stdout
     assert "child.py" not in report
     assert "parent.py" not in report
+
+
+def test_a_process_that_has_triton_alone_has_its_marks_in_the_job(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(PARENT)
+    (tmp_path / "child.py").write_text("import coldstep, triton\nwith coldstep.step():\n    pass\n")
+    (tmp_path / "triton.py").touch()  # the real one is there on few machines, and what it holds is not asked for
+    assert command("run", "parent.py", cwd=tmp_path).returncode == 0
+    assert names(tmp_path / "parent.pftrace") == ["parent", "child"]
