@@ -239,8 +239,8 @@ class Describer:
 
     def _kernel(self, wrapper: Any) -> FunctionType | None:
         """The user's kernel that a function of Pallas' runs."""
-        inner = _functions_in(wrapper)
-        return next((each for each in inner if self._places.origin(absolute(each.__code__.co_filename)) == "user"), None)
+        inner = ((each, absolute(each.__code__.co_filename)) for each in _functions_in(wrapper))
+        return next((each for each, file in inner if self._places.origin(file) == "user"), None)
 
     def _identity(self, definition: _Definition) -> str:
         """What tells a function's code from all other, that of another lambda on the same line included."""
