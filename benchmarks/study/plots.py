@@ -24,7 +24,8 @@ def draw(found: Mapping[str, Sequence[Swept]], file: Path) -> None:
             known = [(n, row.until_steady_ns / 1e9) for n, row in each.points().items() if row.until_steady_ns]
             title = f"{each.curve.way}, {each.curve.stack}"
             color = f"C{ways.index(each.curve.way)}"
-            axis.plot(*_columns(known), linestyle=_LINES[each.curve.stack], color=color, marker=".", label=title)
+            line = _LINES.get(each.curve.stack, "-")
+            axis.plot(*_columns(known), linestyle=line, color=color, marker=".", label=title)
             turned = [(n, s) for n, s in known if str(n) == each.turns_at]
             axis.plot(*_columns(turned), "o", color=color, fillstyle="none", ms=12)
         axis.set(title=name, xlabel="n", ylabel="s", xscale="log", yscale="log")
