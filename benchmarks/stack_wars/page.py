@@ -90,17 +90,17 @@ def section(of: str, wars: Mapping[str, War], day: date) -> Iterator[str]:
         if picture:
             yield from ("", picture)
     yield from ("", "### Least time in all", "")
-    for model, war in wars.items():
-        said = lead(war.stacks).removeprefix("Least time in all: ") if war.stacks is not None else ""
-        yield f"- {model}: {said or 'not known, for not every stack has a steady step.'}"
+    leads = {
+        model: lead(war.stacks).removeprefix("Least time in all: ") if war.stacks else "" for model, war in wars.items()
+    }
+    unknown = "not known, for not every stack has a steady step."
+    yield " ".join(f"{model}: {said or unknown}" for model, said in leads.items())
     yield from ("", "Each figure with its reason: [stack-wars.json](stack-wars.json).", "")
     for model, war in wars.items():
         yield from why(f"{model}: <code>{SIZES_OF[model][of]}</code>", war)
     yield from ("### Losses", "")
-    yield f"The largest relative difference to eager PyTorch's loss in the first {_LOSSES} steps."
-    yield ""
+    yield f"The relative difference to eager PyTorch's loss in the first {_LOSSES} steps; by model in the same file."
     yield from agreement(wars)
-    yield ""
 
 
 def _steps(pairs: list[Row]) -> str:
@@ -173,6 +173,7 @@ def why(title: str, war: War) -> Iterator[str]:
 def agreement(wars: Mapping[str, War]) -> Iterator[str]:
     """How far the losses lie apart, model by model."""
     stacks = [stack for stack in STACKS if stack != "eager"]
+    yield "<details><summary>losses</summary>"
     yield f"| model | eager's loss, step 0 → {_LOSSES - 1} | {' | '.join(stacks)} |"
     yield f"| --- | --- |{' ---: |' * len(stacks)}"
     most = 0.0
@@ -189,8 +190,9 @@ def agreement(wars: Mapping[str, War]) -> Iterator[str]:
         most = max([most, *apart.values()])
         cells = [f"{apart[stack]:.0e}" if stack in apart else "" for stack in stacks]
         yield f"| {model} | {base[0]:.4f} → {base[-1]:.4f} | {' | '.join(cells)} |"
-    yield ""
+    yield "</details>"
     yield f"The largest of all is {most:.0e}."
+    yield ""
 
 
 # --- would it fit -------------------------------------------------------------------------------------------------
@@ -215,15 +217,21 @@ def predictions(folder: Path) -> Iterator[str]:
     yield "kept of memory that is free (the last column), which a process holds besides, and in it each larger block as"
     yield "it is freed. What is compiled leaves something in the memory that it runs in, here, and that is part of the"
     yield "prediction: measured, as `would_fit` compiles. Below 1 GiB the runtime's own memory is too much of the rest"
-    yield "to be judged."
-    yield ""
+    yield "to be judged. By model and stack: [stack-wars.json](stack-wars.json)."
+    yield "<details><summary>predicted and measured</summary>"
     yield "| size | model | stack | predicted | measured | predicted ÷ measured | kept, though free |"
     yield "| --- | --- | --- | ---: | ---: | ---: | ---: |"
+    shares = []
     for (of, model, stack), said in found.items():
         words = size(said.fit.peak_bytes) if said.fit else cell(said.why)
-        measured = " | ".join(_measured(folder / of / model / f"{stack}.pftrace", said.fit))
-        yield f"| {of} | {model} | {stack} | {words} | {measured} |"
+        measured, share, kept = _measured(folder / of / model / f"{stack}.pftrace", said.fit)
+        shares += [share] if share[:1].isdigit() else []
+        yield f"| {of} | {model} | {stack} | {words} | {measured} | {share} | {kept} |"
+    yield "</details>"
     yield ""
+    if shares:
+        yield f"Of {len(shares)} that are judged the prediction is {min(shares)} to {max(shares)} of what was measured."
+        yield ""
     yield "<details><summary>What it is held for when most is held, and what makes it smaller</summary>"
     for (of, model, stack), said in found.items():
         if said.fit is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -45,6 +45,8 @@ class Study:
 
     package: str
     sweeps: Mapping[str, Sweep]
+    launcher: Callable[[str, int], tuple[str, ...]] = lambda _stack, _n: ()
+    """By stack and n, the command that starts the program's processes; none where it is one of this Python."""
 
     def curves(self, names: list[str], *, quick: bool) -> Iterator[Curve]:
         """The curves of these sweeps; the quick ones are the first way in JAX and aot_eager, at its least values."""
@@ -67,6 +69,8 @@ class Record:
     """The same program without a compiler, once per operation: the median of a few calls."""
     cpu_ns: int | None = None
     """Processor time of a step of the later half, their median."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """By rank, how often its framework itself counted a compile."""
     load: list[float] = field(default_factory=list)
     """The machine's load as it began, over 1, 5 and 15 minutes."""
 

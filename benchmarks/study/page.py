@@ -38,6 +38,7 @@ def main() -> None:
     study: Study = import_module(f"{options.study}.__main__").STUDY
     name = options.study.rpartition(".")[2]
     found = results(study, options.folder or Path(name))
+    name = name.replace("_", "-")
     with (DOCS / f"{name}.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         table.writeheader()
@@ -89,7 +90,7 @@ def pairs(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[Pair]:
 
 
 def page(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[str]:
-    """The first remedy of each sweep, in JAX and in PyTorch as far as it was compiled; and all that do not pay."""
+    """Of each sweep a stack's first remedy, PyTorch's as far as it was compiled; and all that do not pay."""
     loads = [record.load[0] for curves in found.values() for each in curves for record in each.records.values()]
     runs = sum(len(each.records) for curves in found.values() for each in curves)
     yield f"{runs} cases, {date.today()}, on {psutil.cpu_count()} cores of {platform.machine()}, other work beside them"
@@ -99,9 +100,10 @@ def page(study: Study, found: Mapping[str, Sequence[Swept]]) -> Iterator[str]:
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- | --- |"
     made = list(pairs(study, found))
     for name, sweep in study.sweeps.items():
-        of = {row.stack: row for row in made if (row.sweep, row.way, row.instead) == (name, *sweep.remedies[0])}
-        shown = (of.get("jax"), of.get("inductor") or of.get("aot_eager"))
-        yield from (_line(row) for row in shown if row is not None)
+        of = {row.stack: row for row in reversed(made) if row.sweep == name}  # of a stack's remedies the first
+        if "inductor" in of:
+            of.pop("aot_eager", None)
+        yield from (_line(of[stack]) for stack in sweep.ways if stack in of)
     yield ""
     not_paying = (
         f"{pair.sweep}, {pair.way} → {pair.instead} in {pair.stack} at {pair.n} ({pair.pays})"

@@ -9,7 +9,7 @@ from benchmarks.study.results import Swept
 from matplotlib import pyplot
 
 _COLUMNS = 4
-_LINES = {"jax": "-", "aot_eager": "--", "inductor": ":", "tensorflow": "-."}
+_LINES = {"jax": "-", "aot_eager": "--", "inductor": ":", "tensorflow": "-.", "eager": (0, (1, 4))}
 
 
 def draw(found: Mapping[str, Sequence[Swept]], file: Path) -> None:
@@ -24,9 +24,10 @@ def draw(found: Mapping[str, Sequence[Swept]], file: Path) -> None:
             known = [(n, row.until_steady_ns / 1e9) for n, row in each.points().items() if row.until_steady_ns]
             title = f"{each.curve.way}, {each.curve.stack}"
             color = f"C{ways.index(each.curve.way)}"
-            axis.plot(*zip(*known, strict=True), _LINES[each.curve.stack], color=color, marker=".", label=title)
+            line = _LINES.get(each.curve.stack, "-")
+            axis.plot(*_columns(known), linestyle=line, color=color, marker=".", label=title)
             turned = [(n, s) for n, s in known if str(n) == each.turns_at]
-            axis.plot(*(zip(*turned, strict=True) if turned else ((), ())), "o", color=color, fillstyle="none", ms=12)
+            axis.plot(*_columns(turned), "o", color=color, fillstyle="none", ms=12)
         axis.set(title=name, xlabel="n", ylabel="s", xscale="log", yscale="log")
         axis.legend(fontsize=7, frameon=False)
     for axis in axes.flat[len(found) :]:
@@ -34,3 +35,7 @@ def draw(found: Mapping[str, Sequence[Swept]], file: Path) -> None:
     figure.suptitle("The steps before the steady ones; a ring marks where a curve turns")
     figure.savefig(file, dpi=70, metadata={"Software": None})
     pyplot.close(figure)
+
+
+def _columns(points: Sequence[tuple[int, float]]) -> tuple[Sequence[float], ...]:
+    return tuple(zip(*points, strict=True)) if points else ((), ())

@@ -53,10 +53,10 @@ def swept(curve: Curve, folder: Path) -> Swept | None:
         if record is None:  # its trace may be that of an interrupted run
             continue
         records[value] = record
-        stem = curve.trace(folder, value).with_suffix("")
-        for path in sorted(stem.parent.glob(f"{stem.name}.*pftrace")):
+        for more in ("", ".again", ".warm"):  # of a job there are only the parts, which are loaded by its name
+            path = curve.trace(folder, value, more)
             trace = _loaded(path)
-            if trace is not None and _more(str(path)) == ".warm":
+            if trace is not None and more == ".warm":
                 warm[value] = next((row.first_step.wall_ns for row in trace.cost), 0)
             elif trace is not None:
                 traces.append((str(path), trace))

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from benchmarks.study import endings
@@ -71,7 +73,9 @@ def _run(study: Study, curve: Curve, value: int, trace: Path, progress: str, *, 
             endings.run([*_command(study, curve, value, warm)], _environment(caches), _LIMIT_S)
     record.ended, record.why = done.ended, done.why[:_MOST_CHARS]
     if done.ended == "ok":
-        record = replace(record, **json.loads(done.output.splitlines()[-1]))
+        found = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+        counted = reduce(or_, (row.pop("counted") for row in found))
+        record = replace(record, **found[0], counted=dict(sorted(counted.items())))
     write(record, trace)
 
 
@@ -79,6 +83,7 @@ def _command(study: Study, curve: Curve, value: int, trace: Path) -> Iterator[st
     yield from (sys.executable, "-m", "coldstep", "run", "-o", str(trace), "--no-live")
     for name, words in (("n", value), ("way", curve.way), ("stack", curve.stack)):
         yield from ("--label", f"{name}={words}")
+    yield from study.launcher(curve.stack, value)
     yield from ("-m", "benchmarks.study.program", f"{study.package}.{curve.sweep}", curve.stack, curve.way, str(value))
 
 
@@ -88,6 +93,7 @@ def _environment(caches: str) -> dict[str, str]:
     return {
         "OMP_NUM_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+        "TRITON_CACHE_DIR": f"{caches}/triton",
         "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",

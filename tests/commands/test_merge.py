@@ -50,6 +50,23 @@ for _ in range(4):
 dist.destroy_process_group()
 """
 
+SLEEPS = """
+import time
+import torch._dynamo
+import torch.distributed as dist
+import coldstep
+
+dist.init_process_group("gloo")
+for at in range(5):
+    if at == 3 and dist.get_rank() == 1:
+        time.sleep(1.5)
+    with coldstep.step():
+        if at == 1 and dist.get_rank() == 1:
+            time.sleep(2)
+        dist.all_reduce(torch.ones(2))
+dist.destroy_process_group()
+"""
+
 JAX = """
 import sys
 import jax
@@ -178,6 +195,24 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
     assert "Ranks (2)" in report.stdout
     assert straggler.text.split(";")[0] in report.stdout
     assert "in all_reduce, waiting included" in report.stdout
+
+
+@pytest.mark.torch
+def test_a_rank_that_sleeps_is_named_with_those_that_wait_for_it(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(SLEEPS)
+    launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", address().rpartition(":")[2]]
+    run = ["coldstep", "run", "-o", "job.pftrace", sys.executable, "-m", *launcher, "train.py"]
+    launch(tmp_path, [sys.executable, "-m", *run])
+    job = coldstep.load(tmp_path / "job.pftrace")
+    late = [row for row in job.findings if row.kind == "straggler"]
+    assert [(job.processes[row.process].rank, row.step) for row in late] == [(1, 1), (1, 3)]
+    for finding, seconds, where in zip(late, (2, 1.5), ("in", "before"), strict=True):
+        sentence = rf"rank 1 slept ([\d.]+) s longer {where} step \d; rank 0 waited for it, ([\d.]+) s"
+        found = re.fullmatch(sentence, finding.text)
+        assert found is not None, finding.text
+        assert [float(number) for number in found.groups()] == pytest.approx([seconds] * 2, abs=0.5)
+        assert "train.py:" in (finding.advice or "")
 
 
 @pytest.mark.jax

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.study import page
+from benchmarks.study import page, runner
+from benchmarks.study.cases import Study
 from benchmarks.study.results import COLUMNS, rows
 from examples.cliffs.__main__ import STUDY
+from examples.one_source.__main__ import STUDY as ONE_SOURCE
+from examples.parallel import ranks
+from examples.parallel.__main__ import STUDY as PARALLEL
 
 from coldstep.analysis.across.frameworks import StackRow
 from coldstep.analysis.across.sweeps import Point
@@ -80,6 +85,35 @@ def test_the_cases_are_listed_without_a_run_and_a_wrong_one_is_a_line() -> None:
     done = study("holes")
     assert done.returncode == 2
     assert "holes is none of loops, " in done.stderr.splitlines()[-1]
+
+
+def run_of(study: Study, folder: Path, ways: dict[str, dict[str, dict[str, tuple[int, ...]]]]) -> None:
+    """Run these ways alone, by sweep and stack."""
+    sweeps = {name: replace(study.sweeps[name], ways=of) for name, of in ways.items()}
+    runner.main(replace(study, sweeps=sweeps), ["--quick", "-o", str(folder)])
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_each_rank_compiles_as_often_as_its_framework_counts_and_who_waits_is_named(tmp_path: Path) -> None:
+    one_rank, resharded = {"aot_eager": {"one_rank": (2,)}}, {"jax": {"as_it_is": (2,)}}
+    run_of(PARALLEL, tmp_path, {"sizes": one_rank, "resharded": resharded})
+    made = {run.curve.sweep: run for run in ranks.runs(tmp_path)}
+    assert made["sizes"].compiles == made["sizes"].counted == [1, 2]
+    assert made["sizes"].again.startswith("shape ")
+    [late] = [text for text in made["sizes"].late if "in step 1" in text]
+    assert "rank 1 compiled" in late
+    assert "rank 0 waited for it" in late
+    assert made["resharded"].compiles == made["resharded"].counted
+    assert made["resharded"].again.startswith("sharding ")
+    assert "resharded" in page.results(PARALLEL, tmp_path)
+
+
+@pytest.mark.jax
+def test_a_pallas_kernel_is_a_compile_of_the_programs_own(tmp_path: Path) -> None:
+    run_of(ONE_SOURCE, tmp_path, {"kernels": {"jax": {"pallas": (1,)}}})
+    [each] = page.results(ONE_SOURCE, tmp_path)["kernels"]
+    assert [(row["compiles"], row["ended"]) for row in rows(each)] == [(1, "ok")]
 
 
 def point(until_steady_s: float, steady_ms: float | None) -> Point:

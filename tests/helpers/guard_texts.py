@@ -52,6 +52,7 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
     ),
     "0/0: y.size()[0] == x.size()[0]  # duck sizing added this equality": ("shape", "y", "y.size()[0] == x.size()[0]"),
     "0/0: ((2*x.size()[0]) % 3) == 0": ("shape", "x", "((2*x.size()[0]) % 3) == 0"),
+    "0/0: __dtensor_spec_139636727472480": ("sharding", None, None),
     "0/0: _has_dynamo_dim_marking is present on runtime tensor but was absent at compile time": (
         "config",
         "mark_dynamic",

@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "parent.py").write_text(PARENT)
     (folder / "child.py").write_text(CHILD)
     (folder / "plain.py").write_text("print('plain')\n")
-    done = command("run", "parent.py", cwd=folder)
+    done = command("run", "--label", "n=4", "parent.py", cwd=folder)
     assert done.stdout == "2.0\n", done.stderr
     assert done.stderr.endswith("; 1 more process traced, coldstep report shows all\n")
     return folder
@@ -62,6 +62,10 @@ def test_the_child_is_named_after_its_script_and_the_line_that_started_it_is_kno
     assert child.command[-1] == "child.py"
     assert child.started_by is not None
     assert (child.started_by.file, child.started_by.line) == ("parent.py", 3)
+
+
+def test_the_labels_of_its_root_are_the_jobs(job: Path) -> None:
+    assert coldstep.load(job / "parent.pftrace").run.labels["n"] == "4"  # beside what CI gives
 
 
 def test_a_new_job_of_the_same_file_removes_what_the_last_one_left(job: Path) -> None:
@@ -122,3 +126,11 @@ def test_a_stripped_job_has_all_processes_and_no_name_of_a_file(job: Path) -> No
     report = command("report", "public.pftrace", "--format", "json", cwd=job).stdout
     assert "child.py" not in report
     assert "parent.py" not in report
+
+
+def test_a_process_that_has_triton_alone_has_its_marks_in_the_job(tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(PARENT)
+    (tmp_path / "child.py").write_text("import coldstep, triton\nwith coldstep.step():\n    pass\n")
+    (tmp_path / "triton.py").touch()  # the real one is there on few machines, and what it holds is not asked for
+    assert command("run", "parent.py", cwd=tmp_path).returncode == 0
+    assert names(tmp_path / "parent.pftrace") == ["parent", "child"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-BEGINS = ("jax", "tensorflow", "torch_xla", "torch._dynamo")
+BEGINS = ("jax", "tensorflow", "torch_xla", "torch._dynamo", "triton")
 """With the import of one of these a process may compile. `import torch` alone cannot."""
 _HELPERS = (
     "multiprocessing.resource_tracker",

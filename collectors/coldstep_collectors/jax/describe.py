@@ -117,6 +117,10 @@ class Describer:
                 inner = None
             definitions += filter(None, (_definition(inner),))
             layers.append(inner)
+        if definitions and self._is_jax(definitions[-1]) and (kernel := self._kernel(layers[-1])) is not None:
+            definitions += filter(None, (_definition(kernel),))
+            layers.append(kernel)
+            function = kernel.__name__
         name, file, line, code = definitions[-1] if definitions else (function, None, 0, None)
         identity = list(map(self._identity, definitions))
         identity += (f"instance {number}" for number in map(self._instances.of, layers) if number is not None)
@@ -231,6 +235,11 @@ class Describer:
 
     def _is_jax(self, definition: _Definition) -> bool:
         return self._places.origin(definition.file) == "eager"
+
+    def _kernel(self, wrapper: Any) -> FunctionType | None:
+        """The user's kernel that a function of Pallas' runs."""
+        inner = ((each, absolute(each.__code__.co_filename)) for each in _functions_in(wrapper))
+        return next((each for each, file in inner if self._places.origin(file) == "user"), None)
 
     def _identity(self, definition: _Definition) -> str:
         """What tells a function's code from all other, that of another lambda on the same line included."""

@@ -414,9 +414,16 @@ def _tensor(torch: Any, tensor: Any) -> str:
         words.append(f"stride({_dimensions(tensor.stride())})")
     if tensor.requires_grad:
         words.append("requires_grad")
-    if tensor.device.type != "cpu":
+    if (placements := getattr(tensor, "placements", None)) is not None:
+        words.append(f"@{_placed(placements, tensor.device_mesh.shape)}")
+    elif tensor.device.type != "cpu":
         words.append(f"@{tensor.device}")
     return " ".join(words)
+
+
+def _placed(placements: Any, mesh: Any) -> str:
+    """How a DTensor is divided among the ranks of a mesh: "Shard(dim=0),Replicate()/mesh(2,4)"."""
+    return f"{','.join(map(repr, placements))}/mesh({','.join(map(str, mesh))})".replace(" ", "")
 
 
 def _is_contiguous(tensor: Any) -> bool:

@@ -565,6 +565,27 @@ def test_functions_are_judged_by_what_they_wrap(record: Record) -> None:
     assert lines == {line_of(Model.step), line_of(Model.__call__), line_of(decorated)}
 
 
+def test_a_pallas_kernel_is_the_users_and_one_call_of_it_is_made_anew_in_each_step(record: Record) -> None:
+    pallas = pytest.importorskip("jax.experimental.pallas")
+    x = jnp.ones((8, 128))
+
+    def doubled(x: Any, out: Any) -> None:
+        out[...] = x[...] * 2
+
+    def call() -> Any:
+        return pallas.pallas_call(doubled, jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)
+
+    def body() -> None:
+        kept = jax.jit(call())
+        for each in (kept, kept, call()):
+            with coldstep.step():
+                coldstep.wait(each(x))
+
+    trace = record(body)
+    assert [(row.origin, row.outcome) for row in of(trace, "doubled")] == [("user", "compiled")] * 2
+    assert [(row.cause, row.step) for row in trace.recompiles] == [("new_function", 2)]
+
+
 def test_eager_operations_are_eager_and_a_librarys_function_that_is_jitted_is_the_users(record: Record) -> None:
     optax = pytest.importorskip("optax")
     tx = optax.sgd(0.1, momentum=0.9)

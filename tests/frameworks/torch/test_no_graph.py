@@ -42,6 +42,7 @@ def test_a_wrapped_model_of_which_no_graph_is_compiled_runs_eagerly(tmp_path: Pa
     text = " ".join(render(trace).split())
     assert "after it no graph was compiled" in text
     assert "caused 1 compile" not in text
+    assert {"DistributedDataParallel(torch.compile(model))" in row.advice for row in trace.graph_breaks} == {True}
 
 
 LIBRARY = """

@@ -210,6 +210,11 @@ _NOT_TRACED = (
     "compiled; else put your call of it into a custom operator (torch.library.custom_op), or outside the compiled "
     "function."
 )
+_DDP, _DDPS_MODULE = "DistributedDataParallel.", "torch.nn.parallel.distributed"
+_BY_DDP = (
+    "DistributedDataParallel's own work around the model breaks the graph: compile the model in it instead, "
+    "DistributedDataParallel(torch.compile(model))."
+)
 _IN_EAGER = "error when running in eager"
 _BUG = "likely to be a Dynamo bug"
 # PyTorch 2.13: "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your
@@ -345,6 +350,8 @@ def _method(line: str) -> str:
 def _chosen(row: GraphBreak, library: str | None) -> Row:
     if _SCHEDULERS in row.reason:
         return Row(_BY_SCHEDULER, how="none")
+    if library is not None and (_DDP in row.reason or library.startswith(_DDPS_MODULE)):
+        return _row(_BY_DDP)
     if library is not None and row.kind == "explicit":
         if library.startswith(_OPTIMIZER):
             return Row(_BY_OPTIMIZER, how="none")

@@ -22,8 +22,9 @@ def as_job(
     trace.run.job = rows[0].job
     traced = {row.pid for row in trace.processes}
     trace.unplaced = [row for row in trace.unplaced if row.below is None or (whole and row.below not in traced)]
-    if rows[0].how == "root":  # the job ended as it did
+    if rows[0].how == "root":  # the job ended as it did, and what it was called the job is
         trace.run.ended, trace.run.error = trace.processes[0].ended, rows[0].error
+        trace.run.labels = rows[0].labels
     for process, row in zip(trace.processes, rows, strict=True):
         process.parent, process.how = _parent(rows, process.index), row.how
         earlier = _earlier_life(rows, process.index)

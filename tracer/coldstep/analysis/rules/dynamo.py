@@ -82,6 +82,7 @@ _INFERENCE = expression(r"inference\((.+)\)")
 # PyTorch 2.8, 2.9: "hasattr(x, '_dynamo_dynamic_indices') == False"
 _UNMARKED = expression(r"hasattr\(.+, '_dynamo_(?:weak_)?dynamic_indices'\) == False")
 _MARKED = "_has_dynamo_dim_marking is present"
+_PLACEMENTS = "__dtensor_spec_"
 
 _OF_TENSOR = {
     "size": "shape",
@@ -168,7 +169,7 @@ def _refined(change: Change) -> Iterator[Change]:
         yield replace(change, mechanism=same if _container(was) == _container(now) else "type")
     elif change.mechanism == "config" and (match := _INFERENCE.fullmatch(change.argument or "")):
         yield replace(change, mechanism="grad_mode", argument=match[1])
-    elif change.mechanism == "sharding":
+    elif change.mechanism == "sharding" and not any("/mesh(" in text for text in (was, now)):
         yield replace(change, mechanism="device")
     elif change.mechanism == "unknown" and change.before and change.after:
         yield replace(change, mechanism=_of_objects(was, now))
@@ -279,6 +280,8 @@ class _Reader:
             return self._make("config", argument="torch_function_modes")
         if head.startswith(_MARKED) or _UNMARKED.match(head):
             return self._make("config", argument="mark_dynamic")
+        if head.startswith(_PLACEMENTS):
+            return self._make("sharding")
         if match := _BACKEND.match(head):
             return _backend(self._words, match["old"], match["new"])
         if match := _CLASS.match(head):
@@ -744,6 +747,10 @@ REMEDIES = {
         each=True,
     ),
     "device": Row("Move {argument} to one device before the call."),
+    "sharding": Row(
+        "Give {argument} the same placements at every call: {argument} = {argument}.redistribute(mesh, placements) "
+        "before it."
+    ),
     "requires_grad": Row("Give {argument} the same requires_grad at every call (detach() it, or never)."),
     "requires_grad without gradients": Row(
         "Under no_grad a parameter still has requires_grad, and a result of it has not: hand {argument} over "
