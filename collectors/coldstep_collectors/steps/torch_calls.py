@@ -90,15 +90,12 @@ class TorchCalls:
         """What keys have ids of, so that nothing else gets these: code, and classes."""
 
     def attach(self, torch: Any) -> list[str]:
-        """Watch optimizers from now on; what cannot be seen, in words.
-
-        Functions compiled before their hooks came would compile again.
-        """
+        """Watch optimizers from now on; what cannot be seen, in words."""
         missing: list[str] = []
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
-        if not self._compiled_before:
-            self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
+        around = private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing)
+        self._undo += (patch.undo for patch in around)
         self._undo.append(private.after_optimizers_are_made(torch, self._optimizer_made, missing))
         return missing
 
