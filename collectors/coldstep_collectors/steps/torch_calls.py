@@ -57,7 +57,7 @@ class _Given:
 
 _UNCALLED = "nobody called what torch.compile returned for {function}, and nothing was compiled"
 _CALL_IT = "Call what torch.compile returned, and not the function itself."
-_UNDER = "{function} runs eagerly: its first call was under {mode}, and PyTorch compiled nothing of it"
+_UNDER = "{function} runs eagerly: its first call was under {mode}, and PyTorch did not compile it"
 _OUTSIDE = "Make the first call outside of the mode: under it call the function or module itself, uncompiled."
 
 
