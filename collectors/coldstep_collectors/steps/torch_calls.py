@@ -57,7 +57,7 @@ class _Given:
 
 _UNCALLED = "nobody called what torch.compile returned for {function}, and nothing was compiled"
 _CALL_IT = "Call what torch.compile returned, and not the function itself."
-_UNDER = "{function} runs eagerly for ever: its first call was under {mode}, and PyTorch does not look at it again"
+_UNDER = "{function} runs eagerly: its first call was under {mode}, and PyTorch did not compile it"
 _OUTSIDE = "Make the first call outside of the mode: under it call the function or module itself, uncompiled."
 
 
@@ -90,15 +90,12 @@ class TorchCalls:
         """What keys have ids of, so that nothing else gets these: code, and classes."""
 
     def attach(self, torch: Any) -> list[str]:
-        """Watch optimizers from now on; what cannot be seen, in words.
-
-        Functions compiled before their hooks came would compile again.
-        """
+        """Watch optimizers from now on; what cannot be seen, in words."""
         missing: list[str] = []
         self._torch = torch
         self._grad_on: Callable[[], bool] = torch.is_grad_enabled
-        if not self._compiled_before:
-            self._undo.append(private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing))
+        around = private.around_optimizer_steps(torch, self._step_begins, self._step_ended, missing)
+        self._undo += (patch.undo for patch in around)
         self._undo.append(private.after_optimizers_are_made(torch, self._optimizer_made, missing))
         return missing
 

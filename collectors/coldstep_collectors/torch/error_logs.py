@@ -42,7 +42,10 @@ _ANY_ERROR = re.compile(
 # PyTorch 2.0, 2.13: "Set TORCH_LOGS="+dynamo" and TORCHDYNAMO_VERBOSE=1 for more information"
 _OF_DYNAMO = "TORCHDYNAMO_VERBOSE=1"
 # PyTorch 2.7: "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if"
-_END_OF_ERROR = re.compile(r"Set (?:TORCH_LOGS=\S{1,20} and )?TORCHDYNAMO_VERBOSE=1 for (?:more|the internal)\b")
+# PyTorch 2.15: "Set TORCHDYNAMO_VERBOSE=1 for the full Dynamo stack trace (please do this especially if"
+_END_OF_ERROR = re.compile(
+    r"Set (?:TORCH_LOGS=\S{1,20} and )?TORCHDYNAMO_VERBOSE=1 for (?:more|the (?:internal|full))\b"
+)
 # PyTorch 2.4: "  File "/venv/torch/_dynamo/symbolic_convert.py", line 703, in inline_user_function_return"
 # PyTorch 2.7: "  File "/venv/torch/_inductor/graph.py", line 1964, in codegen"
 # Jupyter: "File ~/venv/torch/_dynamo/symbolic_convert.py:743, in InstructionTranslatorBase.call_function(self, fn)"

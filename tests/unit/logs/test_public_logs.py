@@ -340,6 +340,9 @@ Cell In[1], line 10
 [2025-04-23T16:23:36.217Z] Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you're
 [2025-04-23T16:23:36.217Z] real\t6m23.727s
 """,
+    "end_since_2_15": """\
+Set TORCHDYNAMO_VERBOSE=1 for the full Dynamo stack trace (please do this especially if you're reporting a bug to
+""",
 }
 
 

@@ -15,7 +15,7 @@ from coldstep.model import Finding, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
-_NOT_AGAIN = "PyTorch does not look at it again"
+_UNCOMPILED = "PyTorch did not compile it"
 """Ends the text on a first call under a mode; on one of no module it comes with its advice."""
 _IN_PLACE = Row(
     "A method of the model (generate) calls the model itself, and not what torch.compile returned: compile it in "
@@ -91,7 +91,7 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
     else:
         line = trace.code.get((row.location.file, row.location.line), "")
         chosen, statement = _IN_PLACE, in_place(line)
-        if row.text.endswith(_NOT_AGAIN):
+        if row.text.endswith(_UNCOMPILED):
             chosen, statement = _OUTSIDE, with_callee(line, "_orig_mod")
         row.remedies = remedies(chosen, Case(id_, {"statement": statement}, place))
     row.advice = advice(row.remedies)

@@ -33,9 +33,12 @@ def skip_our_files(rules: ModuleType) -> None:
 def aside(hook: Hook) -> Hook:
     """`hook`, from which Dynamo looks at nothing: what it calls of Python's own is not compiled either."""
 
+    switch: Any = None  # there once Dynamo is imported
+
     @wraps(hook)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if (switch := names.SWITCH.find()) is None:
+        nonlocal switch
+        if switch is None and (switch := names.SWITCH.find()) is None:
             return hook(*args, **kwargs)
         before = switch(None)
         try:

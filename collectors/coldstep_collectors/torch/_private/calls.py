@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from itertools import count, islice
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 from weakref import ReferenceType, WeakValueDictionary, ref
 
@@ -15,7 +15,6 @@ from coldstep.events import Args
 from coldstep.places import frames, variables
 from coldstep_collectors.patch import Patch, Undo
 from coldstep_collectors.torch._private.aside import aside
-from coldstep_collectors.torch._private.spans import has_compiled
 
 OPTIMIZERS = Unseen("the steps of optimizers, from which steps are inferred")
 COMPILED = Unseen("calls of compiled functions, from which steps are inferred")
@@ -26,46 +25,51 @@ SCALERS = Unseen("steps that an optimizer skips, as gradients overflowed")
 
 def around_optimizer_steps(
     torch: Any, begins: Callable[[Any, FrameType], bool], ended: Callable[[Any], None], missing: list[str]
-) -> Undo:
+) -> Iterator[Patch]:
     """Have `begins(optimizer, frame)` called, with the frame that steps it, before each step that is not compiled, and
     `ended(optimizer)` after it where that was true, both within the span that `step_span` names. They must not
-    raise."""
+    raise.
+
+    PyTorch's own hooks would not do: Dynamo reads them with the step, and since Python 3.13 gives that up for any.
+    """
     optimizers = sys.modules.get("torch.optim.optimizer")
-    before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
-    after = getattr(optimizers, "register_optimizer_step_post_hook", None)
+    span = getattr(sys.modules.get("torch.autograd.profiler"), "record_function", None)
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-    if before is None or after is None or is_compiling is None:
+    step = _step_around(getattr(optimizers, "Optimizer", None))
+    if span is None or step is None or is_compiling is None:
         missing.append(OPTIMIZERS)
-        return lambda: None
+        return
 
     # where Dynamo gives up the frame of the step, it looks at each call in there by itself
     begins, ended = aside(begins), aside(ended)
+    enter, leave = span.__enter__, span.__exit__
+    under_way: dict[int, Any] = {}
 
-    # Dynamo reads both, with the step: what follows their first line would cut its graph
-    def begin(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
-        if is_compiling():
-            return None
-        return (args, _Watched(kwargs)) if begins(optimizer, sys._getframe(1)) else None
+    @wraps(enter)
+    def entered(self: Any) -> Any:
+        result = enter(self)
+        frame = sys._getframe(1)
+        if frame.f_code is step and not is_compiling():
+            optimizer = frame.f_locals.get("self")
+            if optimizer is not None and begins(optimizer, frame):
+                under_way[id(self)] = optimizer
+        return result
 
-    # and where a frame has this and nothing else, to have asked PyTorch would make it keep the frame
-    def end(optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        if isinstance(kwargs, _Watched):
+    @wraps(leave)
+    def left(self: Any, kind: Any, value: Any, traceback: Any) -> Any:
+        if under_way and (optimizer := under_way.pop(id(self), None)) is not None and kind is None:
             ended(optimizer)
+        return leave(self, kind, value, traceback)
 
-    handles = before(begin), after(end)
-
-    def undo() -> str | None:
-        if has_compiled() is not False:
-            return "hooks around the steps of optimizers, which a compiled function may remember"
-        for handle in handles:
-            handle.remove()
-        return None
-
-    return undo
+    yield Patch(span, "__enter__", entered)
+    yield Patch(span, "__exit__", left)
 
 
-class _Watched(dict[str, Any]):
-    """The keyword arguments of an optimizer's step: by their type its end knows that it was seen to begin."""
+def _step_around(kind: Any) -> CodeType | None:
+    """What PyTorch runs in the place of an optimizer's step: that, in a span."""
+    made = getattr(getattr(kind, "profile_hook_step", None), "__code__", None)
+    inner = (each for each in getattr(made, "co_consts", ()) if isinstance(each, CodeType))
+    return next((code for code in inner if {"record_function", "self"} <= {*code.co_names, *code.co_varnames}), None)
 
 
 def step_span(optimizer: Any) -> str:
