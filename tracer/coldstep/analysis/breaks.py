@@ -358,14 +358,14 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         return _row(_ON_PURPOSE.format(library=library))
     if row.kind == "explicit":
         return _row(_BY_KIND["explicit"])
-    if library is None and row.kind == "skipped_frame" and "loop" in row.reason:
+    known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
+    is_in_loop = library is None and row.kind == "skipped_frame" and "loop" in row.reason
+    if is_in_loop and (known is None or not known.environment):
         return _row(_LOOP)
     eagerly = any(_IN_EAGER in hint for hint in row.hints)
-    if not eagerly:
-        known = next((each for each in _BY_REASON if each.words.search(row.reason)), None)
-        if known is not None:
-            words = known.own if library is None else known.library.format(library=library)
-            return _row(words, known.environment, *(("", "") if library is not None else (known.above, known.instead)))
+    if not eagerly and known is not None:
+        words = known.own if library is None else known.library.format(library=library)
+        return _row(words, known.environment, *(("", "") if library is not None else (known.above, known.instead)))
     if row.kind == "host_read" and library is None:
         return Row(READ_AFTER_SYNC, above="torch_xla.sync()", changes="rounding")
     hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
