@@ -147,6 +147,9 @@ GONE = {
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
     "tensorflow_optimizer": ("failed_compile", "nothing"),
     "torch_class": ("graph_break", "nothing"),
+    "torch_dropped": ("uncompiled", "nothing"),
+    "torch_dropped_function": ("uncompiled", "nothing"),
+    "torch_forward_by_name": ("uncompiled", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
 }
 """By program: the kind of finding that the first remedy takes away, where nothing compiled again."""
