@@ -65,6 +65,7 @@ CURED = {
     "jax_part": ("static_argument", "edit", "nothing"),
     "jax_sharding": ("sharding", "edit", "nothing"),
     "jax_static_number": ("static_argument", "edit", "rounding"),
+    "jax_static_threshold": ("static_argument", "edit", "rounding"),
     "jax_weak_type": ("weak_type", "edit", "nothing"),
     "jax_wide_index": ("dtype", "edit", "rounding"),
     "tensorflow_sizes": ("shape", "edit", "nothing"),
