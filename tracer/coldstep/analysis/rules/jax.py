@@ -359,6 +359,11 @@ REMEDIES = {
         "Each value of {argument} is compiled in: keep them few, and give objects __eq__ and __hash__ by content, or "
         "each new one is another value."
     ),
+    "static object": Row(
+        "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "
+        "static, so that its value is not compiled in. Where the code needs the number itself, for a shape or a "
+        "branch, it has to stay static: keep its values few."
+    ),
     "static choice": Row("Each value of {argument} is a program of its own: keep them few.", how="none"),
     "static number": Row(
         "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
