@@ -229,3 +229,22 @@ def test_a_tensor_of_a_class_of_its_own_is_no_number_or_none() -> None:
 )
 def test_of_a_static_object_the_numbers_that_change_are_named(before: str, after: str, words: str) -> None:
     assert words in advice("static_argument", "cfg", before, after, stack="jax")
+
+
+@pytest.mark.parametrize(
+    ("stack", "inputs", "words"),
+    [
+        ("jax", {"xs[0]": "f32[3]", "xs[1]": "f32[3]", "y": "f32[]"}, "pass one array of them, jnp.stack(xs)"),
+        (
+            "tensorflow",
+            {"xs[0]": "0.5", "xs[1]": "1.5"},
+            "tf.stack(xs) (np.array of numbers), and leave its length open",
+        ),
+        ("jax", {"xs[0]": "f32[3]", "xs[1]": "f32[4]"}, "the same structure"),
+        ("jax", {"xs[0]['w']": "f32[3]", "xs[1]['w']": "f32[3]"}, "the same structure"),
+        ("jax", {}, "the same structure"),
+    ],
+)
+def test_a_list_that_only_grows_is_one_array(stack: str, inputs: dict[str, str], words: str) -> None:
+    assert words in advice("pytree", "xs", "list of 1", "list of 2", stack=stack, inputs=inputs)
+    assert "the same structure" in advice("pytree", "xs", "list of 1", "tuple of 2", stack=stack, inputs=inputs)

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
-from coldstep.analysis.patterns import differing, dims, fields, is_number, is_zero_or_one
+from coldstep.analysis.patterns import differing, dims, fields, is_longer_alone, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import (
     Call,
@@ -425,6 +425,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (row.pattern == "mode_toggle", "two modes"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
+        (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
         (cause == "identity" and "freed" in before, "freed"),
         (cause == "identity" and after.startswith("another "), "many objects"),
     )

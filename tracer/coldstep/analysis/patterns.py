@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from functools import lru_cache
 
 from coldstep._util.expressions import expression
@@ -17,6 +18,8 @@ _RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "com
 _DIMS = expression(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 # coldstep: "size 4 at dimension 0"
 _AT = expression(r"size \d+ at dimension (\d+)")
+# coldstep: "list of 8"
+_LENGTH = expression(r"(list|tuple) of \d+")
 _GROWN_EVENLY_RECOMPILES = 3  # by as much each time: fewer may be a coincidence
 _GROWN_RECOMPILES = 6  # by however much each time, likewise
 
@@ -75,6 +78,16 @@ def _fields(text: str | None) -> dict[str, str]:
         case [ast.Expr(value=ast.Call(func=ast.Name(), args=[], keywords=given))]:
             return {f"{each.arg}": ast.unparse(each.value) for each in given}
     return {}
+
+
+def is_longer_alone(argument: str, before: str | None, after: str | None, inputs: Mapping[str, str]) -> bool:
+    """Whether two lists differ in their lengths alone: the elements of the later one, by path, are of one type, or
+    numbers. `before`: "list of 8"."""
+    kinds = [match[1] for text in (before, after) if (match := _LENGTH.fullmatch(text or "")) is not None]
+    held = {path: type_ for path, type_ in inputs.items() if path.startswith(f"{argument}[")}
+    direct = all(path.removeprefix(argument)[1:-1].isdecimal() for path in held)
+    alike = len({*held.values()}) == 1 or all(map(is_number, held.values()))
+    return len(kinds) == 2 and kinds[0] == kinds[1] and bool(held) and direct and alike
 
 
 def is_number(text: str | None) -> bool:
