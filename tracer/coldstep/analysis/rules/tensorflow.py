@@ -137,8 +137,8 @@ REMEDIES = {
         changes="rounding",
     ),
     "relaxed shape of Keras": Row(
-        "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, make all "
-        "batches that Keras is given equally large: {fixed}.",
+        "TensorFlow has left the dimension open by itself, so this happens once for each model. To save this trace, "
+        "too, make all batches that Keras is given equally large: {fixed}.",
         changes="data",
     ),
     "shape of Keras": Row(
