@@ -24,7 +24,7 @@ _IN_PLACE = Row(
     instead="{statement}",
 )
 _DROPPED = Row(
-    "torch.compile leaves what it is given as it was, and returns what is compiled, which this line drops: keep that, "
+    "torch.compile changes nothing in place: it returns the compiled model, and this line drops that. Keep it, "
     "model = torch.compile(model), or compile a module in place, model.compile().",
     instead="{statement}",
 )

@@ -1,4 +1,4 @@
-"""A line that calls torch.compile, where nobody calls what that returns: written so that what is called is compiled."""
+"""A line that calls torch.compile, where nobody calls its result: written so that the calls run compiled code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Compiled:
     keywords: tuple[str, ...]
     """The settings beside it."""
     is_dropped: bool
-    """Whether it keeps nothing of what is returned: else that has the place of what was given."""
+    """Whether it drops the result; else the result has the name of the model or function."""
 
     def in_place(self) -> str:
         """`model.compile(mode="default")`, which a method of the model's calls, too, where it calls the model."""
