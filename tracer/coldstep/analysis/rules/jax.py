@@ -404,7 +404,7 @@ REMEDIES = {
     "longer list": Row(
         "Only the length of {argument} varies, and its elements are alike: pass one array of them, "
         "jnp.stack({argument}) (np.array of numbers), padded to one length, or to a few (powers of two), "
-        "and mask what is padding."
+        "and mask the padding."
     ),
     "keyword": Row("Pass {argument} in every call or in none, and always by position or always by keyword."),
     "config": Row("Set {argument} once, before the first call: every value of it compiles again."),
