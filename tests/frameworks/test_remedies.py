@@ -65,6 +65,7 @@ CURED = {
     "jax_part": ("static_argument", "edit", "nothing"),
     "jax_sharding": ("sharding", "edit", "nothing"),
     "jax_static_number": ("static_argument", "edit", "rounding"),
+    "jax_static_threshold": ("static_argument", "edit", "rounding"),
     "jax_weak_type": ("weak_type", "edit", "nothing"),
     "jax_wide_index": ("dtype", "edit", "rounding"),
     "tensorflow_sizes": ("shape", "edit", "nothing"),
@@ -148,6 +149,9 @@ GONE = {
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
     "tensorflow_optimizer": ("failed_compile", "nothing"),
     "torch_class": ("graph_break", "nothing"),
+    "torch_dropped": ("uncompiled", "nothing"),
+    "torch_dropped_function": ("uncompiled", "nothing"),
+    "torch_forward_by_name": ("uncompiled", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
 }
 """By program: the kind of finding that the first remedy takes away, where nothing compiled again."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from threading import get_ident
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 from weakref import ref
 
@@ -53,9 +54,13 @@ class _Given:
     is_module: bool
     place: Args
     """Where that call is."""
+    by_forward: tuple[str, ...] = ()
+    """The methods of the module's that call its `forward` by name: no wrapper of the module is called then."""
 
 
 _UNCALLED = "nobody called what torch.compile returned for {function}, and nothing was compiled"
+_FORWARD = "forward"
+_BY_FORWARD = "{method} of {function} calls forward itself"
 _CALL_IT = "Call what torch.compile returned, and not the function itself."
 _UNDER = "{function} runs eagerly: its first call was under {mode}, and PyTorch did not compile it"
 _OUTSIDE = "Make the first call outside of the mode: under it call the function or module itself, uncompiled."
@@ -242,7 +247,16 @@ class TorchCalls:
                 if code is not None and not self._sites.is_users(code.co_filename):
                     return  # a library compiles a function of its own, which the program need not call
                 is_module = isinstance(thing, self._torch.nn.Module)
-                self._given[number] = _Given(_name(thing), is_module, location_of(place))
+                calling = tuple(self._calling_forward(type(thing))) if is_module else ()
+                self._given[number] = _Given(_name(thing), is_module, location_of(place), calling)
+
+    def _calling_forward(self, module: type) -> Iterator[str]:
+        """The user's methods of a module's class that call its `forward` by name."""
+        for name, method in chain.from_iterable(vars(each).items() for each in module.__mro__):
+            if not isinstance(method, FunctionType) or name == _FORWARD:
+                continue
+            if _FORWARD in method.__code__.co_names and self._sites.is_users(method.__code__.co_filename):
+                yield name
 
     def _called_first(self, wrapper: FrameType, given: _Given) -> None:
         with contained(self._fail):
@@ -255,16 +269,15 @@ class TorchCalls:
         """As the program ends: tell why nothing was compiled of what torch.compile returned."""
         if not self._on or graphs():
             return
-        reasons = [
-            (_UNCALLED.format(function=each.name), "" if each.is_module else _CALL_IT, each.place)
-            for each in self._given.values()
-        ]
-        reasons += [
-            (_UNDER.format(function=name, mode=mode), "" if is_module else _OUTSIDE, place)
-            for name, mode, place, is_module in self._under
-        ]
-        for text, advice, place in reasons:
-            self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))
+        for each in self._given.values():
+            why = [_BY_FORWARD.format(method=method, function=each.name) for method in each.by_forward]
+            text, advice = _UNCALLED.format(function=each.name), "" if each.is_module else _CALL_IT
+            self._uncompiled(text, advice, each.place, why)
+        for name, mode, place, is_module in self._under:
+            self._uncompiled(_UNDER.format(function=name, mode=mode), "" if is_module else _OUTSIDE, place, [])
+
+    def _uncompiled(self, text: str, advice: str, place: Args, evidence: list[str]) -> None:
+        self._sites.tell(Finding(now(), "uncompiled", "warning", text, "torch", None, evidence, advice, place))
 
     def _call_begins(self, number: int, wrapper: FrameType) -> Callable[[], None]:
         if (given := self._given.pop(number, None)) is not None:

@@ -156,6 +156,12 @@ PROGRAM = f"""
             for made in (hidden, bent, keras.layers.Dense(8)(given)):
                 keras.Model(given, made).predict(x[:8], verbose=0)
 
+    with coldstep.trace("turns.pftrace"):
+        for _ in range(3):
+            turn = keras.Sequential([keras.Input((16,)), keras.layers.Dense(1)])
+            with coldstep.step():
+                turn.predict(x, batch_size=8, verbose=0)
+
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
 
@@ -267,6 +273,16 @@ def test_a_program_has_one_name_whatever_it_is_called_and_another_where_it_compu
     assert one == other
     assert len({one, constant, size}) == 3
     assert {row.program for row in trace.compiles if row.outcome == "traced_only"} <= {None}
+
+
+def test_what_models_made_anew_compile_again_for_is_one_answer(folder: Path) -> None:
+    trace = coldstep.load(folder / "turns.pftrace")
+    assert [row.cause for row in trace.recompiles] == ["shape"] * 3
+    [answer] = [row for row in trace.answers if "recompiled" in row.text]
+    again = "Sequential.predict recompiled 3 times, first in step 0 (shape): data[0] was f32[8,16], now f32[None,16]"
+    assert answer.text == again
+    assert answer.cost_ns == sum(row.cost_ns for row in trace.recompiles)
+    assert "so this happens once for each model" in trace.recompiles[0].advice
 
 
 def test_a_loop_of_keras_is_not_advised_what_only_a_function_of_ones_own_takes(folder: Path) -> None:

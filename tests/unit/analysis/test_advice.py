@@ -21,12 +21,15 @@ from coldstep_viewers.catalogue.page_text import as_markdown
 from coldstep_viewers.catalogue.pages import pages
 
 
-def advice(cause: str, argument: str, before: str, after: str, *, is_open: bool | None = None) -> str:
+def advice(
+    cause: str, argument: str, before: str, after: str, *, is_open: bool | None = None, stack: str = "dynamo",
+    inputs: dict[str, str] | None = None,
+) -> str:  # fmt: skip
     trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
     change = Change(argument, cause, before, after)
     fields = {"cause": cause, "argument": argument, "before": before, "after": after, "changes": [change]}
     known = vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []}
-    return table.advice(advise(trace, "dynamo", Recompile(**known), Seen(is_open)))
+    return table.advice(advise(trace, stack, Recompile(**known), Seen(is_open, placed=inputs or {})))
 
 
 def vars_of(row: Recompile) -> dict[str, object]:
@@ -211,3 +214,37 @@ def test_a_tensor_of_a_class_of_its_own_is_no_number_or_none() -> None:
     assert "x.as_subclass(torch.Tensor)" in advice("type", "x", "MetaTensor", "f32[2,1]")
     assert "as_subclass" not in advice("type", "x", "None", "f32[2,1]")
     assert "as_subclass" not in advice("type", "x", "Batch", "f32[2,1]")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("Cfg(lr=0.1, steps=3)", "Cfg(lr=0.09, steps=3)", "Of cfg only lr changed, not steps: pass lr as"),
+        ("C(a=1, b=-2.0, c='x')", "C(a=2, b=3.0, c='x')", "Of cfg only a and b changed, not c: pass a and b as"),
+        ("Cfg(mode='a', steps=3)", "Cfg(mode='b', steps=3)", "give objects __eq__"),
+        ("Cfg(lr=0.1)", "Cfg(lr=0.09)", "give objects __eq__"),
+        ("Cfg(lr=0.1, steps=3)", "Other(lr=0.09, steps=3)", "give objects __eq__"),
+        ("Cfg(lr=0.1, at=<object at 0x7f>)", "Cfg(lr=0.2, at=<object at 0x7f>)", "give objects __eq__"),
+    ],
+)
+def test_of_a_static_object_the_numbers_that_change_are_named(before: str, after: str, words: str) -> None:
+    assert words in advice("static_argument", "cfg", before, after, stack="jax")
+
+
+@pytest.mark.parametrize(
+    ("stack", "inputs", "words"),
+    [
+        ("jax", {"xs[0]": "f32[3]", "xs[1]": "f32[3]", "y": "f32[]"}, "pass one array of them, jnp.stack(xs)"),
+        (
+            "tensorflow",
+            {"xs[0]": "0.5", "xs[1]": "1.5"},
+            "tf.stack(xs) (np.array of numbers), and leave its length open",
+        ),
+        ("jax", {"xs[0]": "f32[3]", "xs[1]": "f32[4]"}, "the same structure"),
+        ("jax", {"xs[0]['w']": "f32[3]", "xs[1]['w']": "f32[3]"}, "the same structure"),
+        ("jax", {}, "the same structure"),
+    ],
+)
+def test_a_list_that_only_grows_is_one_array(stack: str, inputs: dict[str, str], words: str) -> None:
+    assert words in advice("pytree", "xs", "list of 1", "list of 2", stack=stack, inputs=inputs)
+    assert "the same structure" in advice("pytree", "xs", "list of 1", "tuple of 2", stack=stack, inputs=inputs)

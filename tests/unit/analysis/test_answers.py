@@ -13,9 +13,10 @@ from threads.judge import followed
 import coldstep
 from coldstep.analysis.answers import MOST
 from coldstep.analysis.remedies import edits
-from coldstep.analysis.remedies.edits import find_call, in_place, is_plain, parameters, with_keyword
+from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.analysis.remedies.uncalled import compiled
 from coldstep.model import Location
 from coldstep_viewers.report import html, markdown
 from coldstep_viewers.report.answers import head, numbers
@@ -175,6 +176,10 @@ def test_a_remedys_id_is_that_of_its_stack_and_cause() -> None:
         ("model = torch.compile(model)", "model.compile()"),
         ('model = torch.compile(model, mode="default", dynamic=True)', "model.compile(mode='default', dynamic=True)"),
         ("model = torch.compile(model, backend=names.backend)", "model.compile(backend=names.backend)"),
+        ("self.model = torch.compile(self.model)", "self.model.compile()"),
+        ("torch.compile(self.model, dynamic=True)", "self.model.compile(dynamic=True)"),
+        ("torch.compile(models[steal()])", ""),
+        ("return torch.compile(model)", ""),
         ("model = torch.compile(model, backend=steal())", ""),
         ("model = torch.compile(model, **options)", ""),
         ("model = torch.compile(model, fullgraph)", ""),
@@ -186,7 +191,18 @@ def test_a_remedys_id_is_that_of_its_stack_and_cause() -> None:
     ],
 )
 def test_a_model_is_compiled_in_place_by_plain_parts_alone(line: str, statement: str) -> None:
-    assert in_place(line) == statement
+    made = compiled(line)
+    assert (made.in_place() if made is not None else "") == statement
+
+
+def test_what_is_called_gets_the_place_of_what_was_compiled() -> None:
+    whole = compiled("self.model = torch.compile(self.model, dynamic=True)")
+    dropped = compiled("torch.compile(step)")
+    assert whole is not None
+    assert dropped is not None
+    assert whole.assigned("forward") == "self.model.forward = torch.compile(self.model.forward, dynamic=True)"
+    assert dropped.assigned() == "step = torch.compile(step)"
+    assert (whole.is_dropped, dropped.is_dropped) == (False, True)
 
 
 def test_statements_of_a_row_need_all_their_names() -> None:

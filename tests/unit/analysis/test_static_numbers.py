@@ -18,11 +18,14 @@ WRITTEN = {
     "@partial(jax.jit, static_argnums=1, donate_argnums=(0,))\ndef f(x, n):\n    return x + -n": (
         "@partial(jax.jit, donate_argnums=(0,))"
     ),
+    f"{NAMES}\ndef f(x, n):\n    return jnp.where(x.sum() < 2 * n, x, 0)": "@jax.jit",
     '@jax.jit(static_argnames=["n"])\ndef f(x, *, n):\n    return n * x': "@jax.jit",
 }
 LEFT = {
     "a loop": f"{NAMES}\ndef f(x, n):\n    for _ in range(n):\n        x = x * 2\n    return x * n",
     "a branch": f"{NAMES}\ndef f(x, n):\n    return x * n if n > 1 else x",
+    "a comparison of two": f"{NAMES}\ndef f(x, n):\n    return x * (0 < n < x.sum())",
+    "a comparison with a size": f"{NAMES}\ndef f(x, n):\n    return x if len(x) > n else -x",
     "a shape": f"{NAMES}\ndef f(x, n):\n    return x.reshape(x.shape[0] * n)",
     "a length": f"{NAMES}\ndef f(x, n):\n    m = len(x) * n\n    return x.reshape(m)",
     "a call": f"{NAMES}\ndef f(x, n):\n    return g(x, n)",

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
-from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one
+from coldstep.analysis.patterns import differing, dims, fields, is_longer_alone, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import (
     Call,
@@ -198,6 +198,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         fixed = _LAST_BATCH if row.pattern == "last_batch" else _SMALLER if smaller else _ONE_SIZE
     root = ROOT.match(row.argument or "")
     rest = root.string[root.end() :] if root is not None else ""
+    varying, steady = fields(row.before, row.after)
     dim = str(next(iter(differing(row.before, row.after)), "dim"))
     return {
         "argument": argument,
@@ -213,6 +214,8 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "after": str(row.after),
         "dtype_after": dtype_name(row.after),
         "object": (row.after or "").removeprefix("another ") or "object",
+        "varying": listed(varying, len(varying)),
+        "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
         "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
@@ -422,6 +425,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (row.pattern == "mode_toggle", "two modes"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
+        (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
         (cause == "identity" and "freed" in before, "freed"),
         (cause == "identity" and after.startswith("another "), "many objects"),
     )
@@ -438,6 +442,8 @@ def _of_xla(row: Recompile, seen: Seen) -> str:
 def _of_jax(row: Recompile, seen: Seen) -> str | None:
     if row.argument == DEFAULT_DEVICE and seen.placed and all(_COMMITTED in each for each in seen.placed.values()):
         return "default device of committed"
+    if row.cause == "static_argument" and all(fields(row.before, row.after)):
+        return "static object"
     if row.cause != "static_argument" or not (is_number(row.after) or _is_a_choice(row)):
         return None
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):

@@ -6,6 +6,8 @@ the finding with which it ends if that is followed.
 
 from __future__ import annotations
 
+from coldstep._util.figures import times
+from coldstep.analysis.make_finding import in_step
 from coldstep.model import Answer, Compile, Finding, Trace
 
 MOST = 5
@@ -29,6 +31,7 @@ _FIRST = (
     "stale_capture", "graph_break", "skipped_forever", "thread_limit", "cache_limit", "repeat_offender", "recompile",
 )  # fmt: skip
 """Of one story, which finding has the answer: the first of these that can be mended."""
+_RECOMPILED = " recompiled"
 _SAVED = ("recompile", "repeat_offender", "cache_limit")
 """Kinds whose compiles a change does away with."""
 
@@ -57,12 +60,13 @@ def _mendable(row: Finding) -> bool:
 
 
 def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
-    """The findings that can be mended, those of the same compiles together; what alike processes have is one."""
+    """The findings that can be mended, those of the same compiles together; what alike processes have is one, and what
+    alike functions compiled again for."""
     again = {row.id: row.compile for row in trace.recompiles}
     broken = {row.id: row.compiles for row in trace.graph_breaks}
     by_text: dict[object, list[Finding]] = {}
     for finding in filter(_mendable, trace.findings):
-        by_text.setdefault((finding.kind, finding.text, str(finding.location)), []).append(finding)
+        by_text.setdefault((finding.kind, _whenever(trace, finding), str(finding.location)), []).append(finding)
     caused: dict[str, list[str]] = {}
     for row in compiles.values():
         if row.caused_by is not None:
@@ -91,7 +95,28 @@ def _answer(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) ->
     first = min(story, key=_rank)
     cost = max(max(row.cost_ns for row in story), _union(trace, compiles, story))
     also = [row.id for row in story if row is not first]
-    return Answer(first.id, cost, first.kind in _SAVED, first.text, first.location, also)
+    return Answer(first.id, cost, first.kind in _SAVED, _counted(trace, first, story), first.location, also)
+
+
+def _when(trace: Trace, row: Finding) -> str:
+    """How the text of a recompile goes on with its step, " recompiled in step 7"."""
+    return f"{_RECOMPILED}{in_step(trace.intervals[row.interval]) if row.interval is not None else ''}"
+
+
+def _whenever(trace: Trace, row: Finding) -> str:
+    """The text of a finding; of a recompile, without the step that it was in."""
+    return row.text.replace(_when(trace, row), _RECOMPILED, 1) if row.kind == "recompile" else row.text
+
+
+def _counted(trace: Trace, first: Finding, story: list[Finding]) -> str:
+    """The text of a story's first finding, with how often a process has the same, where that is more than once."""
+    whose = (first.kind, first.process, _whenever(trace, first))
+    alike = [row for row in story if (row.kind, row.process, _whenever(trace, row)) == whose]
+    if first.kind != "recompile" or len(alike) == 1:
+        return first.text
+    step = _when(trace, min(alike, key=lambda row: row.interval or 0)).removeprefix(_RECOMPILED)
+    counted = f"{_RECOMPILED} {times(len(alike))}{f', first{step}' if step else ''}"
+    return first.text.replace(_when(trace, first), counted, 1)
 
 
 def _rank(row: Finding) -> tuple[int, bool, int]:

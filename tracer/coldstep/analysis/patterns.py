@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
 from functools import lru_cache
 
 from coldstep._util.expressions import expression
+from coldstep.analysis.remedies.edits import statements
 from coldstep.model import Interval, Recompile, Trace
 from coldstep.rows.intervals import Alike, parts
 from coldstep.signature import differences
@@ -15,6 +18,8 @@ _RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "com
 _DIMS = expression(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 # coldstep: "size 4 at dimension 0"
 _AT = expression(r"size \d+ at dimension (\d+)")
+# coldstep: "list of 8"
+_LENGTH = expression(r"(list|tuple) of \d+")
 _GROWN_EVENLY_RECOMPILES = 3  # by as much each time: fewer may be a coincidence
 _GROWN_RECOMPILES = 6  # by however much each time, likewise
 
@@ -54,6 +59,35 @@ def is_zero_or_one(before: str | None, after: str | None) -> bool:
     """Whether the first dimension that differs is now of size 0 or 1."""
     sizes, at = dims(after), differing(before, after)
     return bool(at) and (sizes[at[0]] if sizes else (after or "").split()[1]) in ("0", "1")
+
+
+def fields(before: str | None, after: str | None) -> tuple[list[str], list[str]]:
+    """The fields that are other numbers in one of two texts of objects, "Cfg(lr=0.1, steps=3)", and those that are
+    equal; none where the texts differ in anything else."""
+    old, new = _fields(before), _fields(after)
+    kinds = {(text or "").partition("(")[0] for text in (before, after)}
+    if len(kinds) > 1 or old.keys() != new.keys():
+        return [], []
+    varying = [name for name in old if old[name] != new[name]]
+    numbers = all(is_number(side[name]) for name in varying for side in (old, new))
+    return (varying, [name for name in old if name not in varying]) if numbers else ([], [])
+
+
+def _fields(text: str | None) -> dict[str, str]:
+    match statements(text or ""):
+        case [ast.Expr(value=ast.Call(func=ast.Name(), args=[], keywords=given))]:
+            return {f"{each.arg}": ast.unparse(each.value) for each in given}
+    return {}
+
+
+def is_longer_alone(argument: str, before: str | None, after: str | None, inputs: Mapping[str, str]) -> bool:
+    """Whether two lists differ in their lengths alone: the elements of the later one, by path, are of one type, or
+    numbers. `before`: "list of 8"."""
+    kinds = [match[1] for text in (before, after) if (match := _LENGTH.fullmatch(text or "")) is not None]
+    held = {path: type_ for path, type_ in inputs.items() if path.startswith(f"{argument}[")}
+    direct = all(path.removeprefix(argument)[1:-1].isdecimal() for path in held)
+    alike = len({*held.values()}) == 1 or all(map(is_number, held.values()))
+    return len(kinds) == 2 and kinds[0] == kinds[1] and bool(held) and direct and alike
 
 
 def is_number(text: str | None) -> bool:

@@ -6,22 +6,36 @@ from collections.abc import Iterator
 
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import with_remedy
-from coldstep.analysis.remedies.edits import in_place, with_callee
+from coldstep.analysis.remedies.edits import with_callee
 from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.uncalled import compiled
 from coldstep.analysis.rules import keras
-from coldstep.model import Finding, Trace
+from coldstep.model import Finding, Location, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
 _UNCOMPILED = "PyTorch did not compile it"
 """Ends the text on a first call under a mode; on one of no module it comes with its advice."""
 _IN_PLACE = Row(
-    "A method of the model (generate) calls the model itself, and not what torch.compile returned: compile it in "
-    "place, model.compile(), or its forward, model.forward = torch.compile(model.forward).",
+    "Something calls the model itself (a method of its own such as generate does), and not what torch.compile "
+    "returned: compile it in place, model.compile(), or the method that is called, model.predict = "
+    "torch.compile(model.predict).",
     instead="{statement}",
 )
+_DROPPED = Row(
+    "torch.compile changes nothing in place: it returns the compiled model, and this line drops that. Keep it, "
+    "model = torch.compile(model), or compile a module in place, model.compile().",
+    instead="{statement}",
+)
+_BY_FORWARD = Row(
+    "{method} calls the model's forward itself, and not what torch.compile returned: compile forward. A deepcopy of "
+    "the model would then run this one's forward: make it before.",
+    instead="{statement}",
+)
+# coldstep: "predict of Tracker calls forward itself"
+_CALLS_FORWARD = expression(r"^(\w+) of \S+ calls forward itself$")
 _OUTSIDE = Row(
     "Make the first call outside of the mode: under it call the function or module itself, uncompiled.",
     instead="{statement}",
@@ -81,7 +95,7 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = outermost_jitted(trace, row, around[1] if around else "jax.vmap")
         row.advice = advice(row.remedies)
         return row
-    if row.advice or row.location is None or row.kind not in ("uncompiled", "thread_limit"):
+    if row.location is None or row.kind not in ("uncompiled", "thread_limit"):
         return with_remedy(row)
     place = Place(row.location)
     id_ = f"torch.{row.kind}:{row.location.file}:{row.location.line}"
@@ -90,9 +104,25 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = remedies(_ON_THE_THREAD, Case(id_, {"limit": match[1] if match else ""}, place))
     else:
         line = trace.code.get((row.location.file, row.location.line), "")
-        chosen, statement = _IN_PLACE, in_place(line)
-        if row.text.endswith(_UNCOMPILED):
-            chosen, statement = _OUTSIDE, with_callee(line, "_orig_mod")
-        row.remedies = remedies(chosen, Case(id_, {"statement": statement}, place))
+        if (made := _never_called(row, row.location, line)) is None:
+            return with_remedy(row)
+        chosen, names = made
+        row.remedies = remedies(chosen, Case(id_, names, place))
     row.advice = advice(row.remedies)
     return row
+
+
+def _never_called(row: Finding, at: Location, line: str) -> tuple[Row, dict[str, str]] | None:
+    """What to do where nobody calls what torch.compile returned; None where the finding has its own advice."""
+    is_module, given = not row.advice, compiled(line)
+    if given is not None and given.is_dropped:
+        is_seen = at.function == "<module>" or "." in given.given  # a function would make the name its own
+        return _DROPPED, {"statement": given.in_place() if is_module else given.assigned() if is_seen else ""}
+    if not is_module:
+        return None
+    if row.text.endswith(_UNCOMPILED):
+        return _OUTSIDE, {"statement": with_callee(line, "_orig_mod")}
+    by_forward = next(filter(None, map(_CALLS_FORWARD.search, row.evidence)), None)
+    if by_forward is not None:
+        return _BY_FORWARD, {"method": by_forward[1], "statement": given.assigned("forward") if given else ""}
+    return _IN_PLACE, {"statement": given.in_place() if given else ""}

@@ -144,19 +144,6 @@ def with_keyword(decorator: str, keyword: str) -> str:
     return f"@{ast.unparse(made)}({keyword})" if _is_object(ast.unparse(made)) else ""
 
 
-def in_place(line: str) -> str:
-    """`model.compile(mode="default")` of a line `model = torch.compile(model, mode="default")`; "" of any other."""
-    match statements(line.strip()):
-        case [
-            ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=made, args=[ast.Name() as model]) as call)
-        ]:
-            keywords = [*map(ast.unparse, call.keywords)]
-            plain = all(each.arg and is_plain(ast.unparse(each.value)) for each in call.keywords)
-            if ast.unparse(made) == "torch.compile" and target.id == model.id and plain:
-                return f"{model.id}.compile({', '.join(keywords)})"
-    return ""
-
-
 def called(line: str) -> str:
     """What a line calls with arguments, where that is one object by its name or attribute; "" of any other line."""
     made = {ast.unparse(node.func) for node in calls_in(line) if node.args}

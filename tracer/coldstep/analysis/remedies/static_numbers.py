@@ -11,6 +11,7 @@ _JIT = ("jax.jit", "jit")
 _PARTIAL = ("partial", "functools.partial")
 _STATIC = ("static_argnames", "static_argnums")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_COMPARISON = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _NUMBERS = {"shape", "size", "ndim", "dtype"}
 """What of an array is known as it is traced."""
 
@@ -61,13 +62,15 @@ def _only_computes(function: ast.FunctionDef, argument: str, arrays: set[str]) -
     return bool(uses) and all(any(_is_of(each, made) for each in _operations(node, above)) for node in uses)
 
 
-def _operations(node: ast.expr, above: dict[ast.AST, ast.AST]) -> Iterator[ast.BinOp]:
-    """The arithmetic that a value is part of, from the innermost outwards."""
+def _operations(node: ast.expr, above: dict[ast.AST, ast.AST]) -> Iterator[ast.BinOp | ast.Compare]:
+    """The arithmetic that a value is part of, from the innermost outwards, and the comparison around that."""
     at: ast.AST | None = above.get(node)
     while isinstance(at, ast.UnaryOp) or (isinstance(at, ast.BinOp) and isinstance(at.op, _ARITHMETIC)):
         if isinstance(at, ast.BinOp):
             yield at
         at = above.get(at)
+    if isinstance(at, ast.Compare) and len(at.ops) == 1 and isinstance(at.ops[0], _COMPARISON):
+        yield at
 
 
 def _is_of(value: ast.expr, arrays: set[str]) -> bool:

@@ -359,6 +359,11 @@ REMEDIES = {
         "Each value of {argument} is compiled in: keep them few, and give objects __eq__ and __hash__ by content, or "
         "each new one is another value."
     ),
+    "static object": Row(
+        "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "
+        "static, so that its value is not compiled in. Where the code needs the number itself, for a shape or a "
+        "branch, it has to stay static: keep its values few."
+    ),
     "static choice": Row("Each value of {argument} is a program of its own: keep them few.", how="none"),
     "static number": Row(
         "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
@@ -396,6 +401,11 @@ REMEDIES = {
         changes="rounding",
     ),
     "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
+    "longer list": Row(
+        "Only the length of {argument} varies, and its elements are alike: pass one array of them, "
+        "jnp.stack({argument}) (np.array of numbers), padded to one length, or to a few (powers of two), "
+        "and mask the padding."
+    ),
     "keyword": Row("Pass {argument} in every call or in none, and always by position or always by keyword."),
     "config": Row("Set {argument} once, before the first call: every value of it compiles again."),
     "default device of committed": Row(

@@ -137,8 +137,8 @@ REMEDIES = {
         changes="rounding",
     ),
     "relaxed shape of Keras": Row(
-        "TensorFlow has left the dimension open by itself, so this happens once. To save this trace, too, make all "
-        "batches that Keras is given equally large: {fixed}.",
+        "TensorFlow has left the dimension open by itself, so this happens once for each model. To save this trace, "
+        "too, make all batches that Keras is given equally large: {fixed}.",
         changes="data",
     ),
     "shape of Keras": Row(
@@ -173,6 +173,11 @@ REMEDIES = {
         "once: it is read when the function is traced, and never again."
     ),
     "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
+    "longer list": Row(
+        "Only the length of {argument} varies, and its elements are alike: pass one tensor of them, "
+        "tf.stack({argument}) (np.array of numbers), and leave its length open, tf.function(…, "
+        "input_signature=[tf.TensorSpec([None, …]), …])."
+    ),
     "keyword": Row("Call with the same arguments each time."),
     "config": Row("Call the function under the same {argument} each time: it is part of what a trace is kept for."),
     "new_function": Row(
