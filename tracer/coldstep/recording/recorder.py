@@ -361,7 +361,7 @@ class Recorder:
     def _on_finding(self, event: Finding, ns: int, thread: Thread) -> None:
         self.uneventful = False
         args: Args = {"compile": event.compile, "severity": event.severity, "text": event.text}
-        args |= with_code({"evidence": event.evidence, "advice": event.advice, "location": event.location})
+        args |= self._blocks.reported({"evidence": event.evidence, "advice": event.advice, "location": event.location})
         self.writer.instant(ns, self._track(event.track, thread), event.kind, layout.REPORTED, args)
 
     def _on_stacks(self, event: CallStacks, ns: int, thread: Thread) -> None:

@@ -84,6 +84,10 @@ class Blocks:
         """The arguments of a graph break."""
         return self._with_blocks(with_code(args), ("location",))
 
+    def reported(self, args: Args) -> Args:
+        """The arguments of what a collector found itself."""
+        return self._with_blocks(with_code(args), ("location",))
+
     def _with_blocks(self, args: Args, keys: Sequence[str]) -> Args:
         for key in keys:
             if isinstance(place := args.get(key), dict) and (block := self._block(place)) is not None:
