@@ -145,7 +145,10 @@ GONE = {
     "jax_uncompiled_step": ("eager_compiles", "rounding"),
     "jax_window": ("failed_compile", "nothing"),
     "tensorflow_direct_calls": ("uncompiled", "rounding"),
+    "tensorflow_eager_step": ("uncompiled", "rounding"),
+    "tensorflow_functions_eagerly": ("uncompiled", "rounding"),
     "tensorflow_optimizer": ("failed_compile", "nothing"),
+    "tensorflow_run_eagerly": ("uncompiled", "rounding"),
     "torch_class": ("graph_break", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
 }
