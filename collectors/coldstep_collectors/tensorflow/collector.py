@@ -164,7 +164,6 @@ class TensorFlow:
         state = "late" if late else "partial" if internals.missing else "attached"
         self._note_eager()
         self._eager = EagerSteps(sink, tensorflow, self._sites, ours)
-        self._eager.attach()
         self._direct = DirectCalls(tensorflow, self._describer.places, sink.emit)
         sink.when_imported(keras_models.MODULE, self._attach_to_models)
         version = str(getattr(tensorflow, "__version__", ""))

@@ -67,9 +67,9 @@ class EagerSteps:
         """The user's line that set the switch."""
         self._gradients: Finding | None = None
         """What is to be reported of gradients outside of any function."""
+        self._attach()
 
-    def attach(self) -> None:
-        """Watch from now on."""
+    def _attach(self) -> None:
         config = getattr(self._tensorflow, "config", None)
         self._is_on: Callable[[], bool] = getattr(config, "functions_run_eagerly", lambda: False)
         switched = self._guard(self._switched)
