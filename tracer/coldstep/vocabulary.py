@@ -271,7 +271,7 @@ FINDINGS = (
     Kind("cache_limit", "a function has all the variants that are allowed, and runs uncompiled where none fits"),
     Kind("cache_limit_near", "a function has almost all the variants that are allowed"),
     Kind("thread_limit", "a limit of variants that was raised on another thread only", reported=True),
-    Kind("uncompiled", "a program had something compiled, and runs it uncompiled", reported=True),
+    Kind("uncompiled", "what a program had compiled, or could have, runs uncompiled", reported=True),
     Kind("split_graph", "a graph was divided, and each part compiled by itself", reported=True),
     Kind("silent_eager", "a function that should be compiled ran without being compiled"),
     Kind("skipped_forever", "PyTorch will never look at a function again"),

@@ -38,6 +38,7 @@ from coldstep_collectors.tensorflow._private.names import NEWEST
 from coldstep_collectors.tensorflow.compiles import Compile
 from coldstep_collectors.tensorflow.describe import Describer
 from coldstep_collectors.tensorflow.direct_calls import DirectCalls
+from coldstep_collectors.tensorflow.eager_steps import EagerSteps
 from coldstep_collectors.tensorflow.slow_calls import TRACK, XLA, SlowCalls
 from coldstep_collectors.tensorflow.user_code import failure
 from coldstep_collectors.values import Numbers, quoted
@@ -109,6 +110,7 @@ class TensorFlow:
         self._codes: list[CodeType] = []
         self._sees_literals = False
         self._tensorflow: Any = None
+        self._eager: EagerSteps | None = None
 
     def start(self, sink: SessionSink) -> None:
         """Attach when TensorFlow is there."""
@@ -121,7 +123,10 @@ class TensorFlow:
         if self._tensorflow is not None:
             self._note_eager()
             self._internals.unwatch_all()
-        left = undo_all(self._patches)
+        left = [
+            *(self._eager.stop(traced=bool(self._known)) if self._eager is not None else ()),
+            *undo_all(self._patches),
+        ]
         self._first.clear()
         self._of_graph.clear()
         self._being_traced.clear()
@@ -158,6 +163,7 @@ class TensorFlow:
         sink.on_first_mark(internals.follow_no_more)
         state = "late" if late else "partial" if internals.missing else "attached"
         self._note_eager()
+        self._eager = EagerSteps(sink, tensorflow, self._sites, ours)
         self._direct = DirectCalls(tensorflow, self._describer.places, sink.emit)
         sink.when_imported(keras_models.MODULE, self._attach_to_models)
         version = str(getattr(tensorflow, "__version__", ""))

@@ -11,11 +11,13 @@ from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.remedies.uncalled import compiled
-from coldstep.analysis.rules import keras
+from coldstep.analysis.rules import keras, tensorflow_eager
 from coldstep.model import Finding, Location, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
+_UNCALLED = "nobody called what torch.compile returned"
+"""Begins the text on what the program may yet call."""
 _UNCOMPILED = "PyTorch did not compile it"
 """Ends the text on a first call under a mode; on one of no module it comes with its advice."""
 _IN_PLACE = Row(
@@ -59,7 +61,7 @@ _ON_THE_THREAD = Row(
 def reported(trace: Trace) -> Iterator[Finding]:
     """The findings, with what to do; what a program that did not come to its end has not called, it might have."""
     for row in trace.reported:
-        if row.kind != "uncompiled" or trace.processes[row.process].ended == "ok":
+        if not row.text.startswith(_UNCALLED) or trace.processes[row.process].ended == "ok":
             yield _with_what_to_do(trace, row)
 
 
@@ -93,6 +95,10 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
     if row.kind == "fast_path_miss":
         around = _AROUND.search(row.text)
         row.remedies = outermost_jitted(trace, row, around[1] if around else "jax.vmap")
+        row.advice = advice(row.remedies)
+        return row
+    if row.kind == "uncompiled" and tensorflow_eager.is_eager(row):
+        row.remedies = tensorflow_eager.made_graphs(trace, row)
         row.advice = advice(row.remedies)
         return row
     if row.location is None or row.kind not in ("uncompiled", "thread_limit"):

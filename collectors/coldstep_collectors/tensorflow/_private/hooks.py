@@ -81,7 +81,7 @@ class Tracing:
 
     def layers(self) -> list[Any]:
         """The function, and what it wraps, outermost first."""
-        return list(_layers(self.options.python_function))
+        return list(layers_of(self.options.python_function))
 
     def parts(self) -> list[Any]:
         """The layers of the Keras model whose step it is; nothing of any other function."""
@@ -514,7 +514,8 @@ def lookup(caller: FrameType) -> tuple[Any, Any, Any] | None:
 # --- functions ------------------------------------------------------------------------------------------------
 
 
-def _layers(function: Any) -> Iterator[Any]:
+def layers_of(function: Any) -> Iterator[Any]:
+    """A function, and what it wraps, outermost first."""
     for _ in range(_WRAPPERS):
         yield function
         if isinstance(function, MethodType):

@@ -9,11 +9,13 @@ from types import FrameType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
+from coldstep.places import arguments, frames
 from coldstep_collectors.patch import Patch
 
 MODULE = "keras.src.models.model"
 DIRECT = Unseen("calls of Keras models themselves, outside of fit, evaluate and predict")
 _TRAINER = "keras.src.backend.tensorflow.trainer"
+_TRAINS = ("fit", "train_on_batch")
 
 
 def around_models(
@@ -73,3 +75,13 @@ def runs_eagerly(model: Any) -> bool:
     """Whether nothing compiles a call of the model itself: neither the model's `call` nor what it was asked to."""
     call = getattr(model, "call", None)
     return not (getattr(model, "run_eagerly", False) or hasattr(call, "get_concrete_function"))
+
+
+def loop_of_model(frame: FrameType) -> tuple[Any, FrameType] | None:
+    """The model whose step Keras runs in `frame`, and who called the method that runs it, `fit` or `train_on_batch`;
+    None where Keras runs none."""
+    file = getattr(sys.modules.get(_TRAINER), "__file__", None)
+    runs = [each for each in frames(frame) if each.f_code.co_filename == file and each.f_code.co_name in _TRAINS]
+    if not runs or (caller := runs[-1].f_back) is None:
+        return None
+    return dict(arguments(runs[-1])).get("self"), caller

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from coldstep.analysis.remedies.blocks import Block, Written, bindings, read, root
 
-_EFFECTS = {"item", "tolist", "block_until_ready", "print", "callback", "write", "pop", "append", "device_get"}
+_EFFECTS = {"item", "numpy", "tolist", "block_until_ready", "print", "callback", "write", "pop", "append", "device_get"}
 _HOSTS = {"np", "numpy", "time", "os", "math", "random"}
 """Modules that take no traced array, or give something else in each call."""
 _PLAIN_BUILTINS = {"abs", "len", "sum", "tuple", "list", "dict", "zip"}
@@ -30,7 +30,7 @@ def jitted(block: Block, by: str = "jax.jit") -> Written | None:
         return None
     defined = {each.name for each in function.body if isinstance(each, ast.FunctionDef)}
     changed = {each.arg for each in function.args.args} if by == "flax.nnx.jit" else set[str]()
-    if not all(_computes(each, defined) or _updates(each, changed) for each in function.body):
+    if not all(computes(each, defined) or _updates(each, changed) for each in function.body):
         return None
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
     if (jit := jit_called(by, names)) is None:
@@ -52,7 +52,7 @@ def _updates(statement: ast.stmt, changed: set[str]) -> bool:
     """Whether it changes an argument in place, as an optimizer of Flax' does, which `nnx.jit` hands back."""
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="update")) as call):
-            return name in changed and _is_plain(call, set())
+            return name in changed and is_plain(call, set())
     return False
 
 
@@ -71,7 +71,7 @@ def made_anew(block: Block, line: int) -> str:
     return ""
 
 
-def _computes(statement: ast.stmt, defined: set[str]) -> bool:
+def computes(statement: ast.stmt, defined: set[str]) -> bool:
     """Whether a statement may be traced: it assigns names, returns, or defines a function that is handed over."""
     match statement:
         case ast.FunctionDef():
@@ -79,11 +79,11 @@ def _computes(statement: ast.stmt, defined: set[str]) -> bool:
         case ast.Expr(value=ast.Constant()):
             return True
         case ast.Return(value=value):
-            return value is None or (_is_plain(value, defined) and not any(map(_is_text, _parts(value))))
+            return value is None or (is_plain(value, defined) and not any(map(_is_text, _parts(value))))
         case ast.AugAssign(target=ast.Name(), value=value):
-            return _is_plain(value, defined)
+            return is_plain(value, defined)
         case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
-            return all(isinstance(each, ast.Name) for each in _parts(target)) and _is_plain(value, defined)
+            return all(isinstance(each, ast.Name) for each in _parts(target)) and is_plain(value, defined)
     return False
 
 
@@ -99,7 +99,7 @@ def _is_text(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
-def _is_plain(value: ast.expr, defined: set[str]) -> bool:
+def is_plain(value: ast.expr, defined: set[str]) -> bool:
     """Whether an expression asks for no array's value, and has no effect that can be seen; `defined`: the functions
     within this one, of which a call runs statements that nobody looked at."""
     for each in ast.walk(value):
