@@ -27,7 +27,7 @@ _IN_PLACE = Row(
     instead="{statement}",
 )
 _DROPPED = Row(
-    "torch.compile changes nothing in place: it returns the compiled model, and this line drops that. Keep it, "
+    "torch.compile leaves the model as it is: it returns the compiled one, and this line drops that. Keep it, "
     "model = torch.compile(model), or compile a module in place, model.compile().",
     instead="{statement}",
 )
