@@ -1,4 +1,5 @@
-"""Reads Python's instructions: the variables that one touches (since Python 3.13 two), and whether it is in a loop."""
+"""Reads Python's code: the variables that an instruction touches (since Python 3.13 two), whether it is in a loop, and
+the code within a function's."""
 
 from __future__ import annotations
 
@@ -73,6 +74,14 @@ def _without_exceptions(instructions: Sequence[dis.Instruction]) -> set[int]:
                 break
             number += 1
     return reached
+
+
+def with_nested(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of each function in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from with_nested(each)
 
 
 def loops(code: CodeType, at: int) -> bool:

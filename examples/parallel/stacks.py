@@ -85,7 +85,7 @@ def ranks() -> tuple[Any, Any]:
 def network(torch: Any) -> Any:
     """The network of PyTorch."""
 
-    class Block(torch.nn.Module):  # type: ignore[misc]
+    class Block(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.up, self.down = torch.nn.Linear(WIDTH, HIDDEN), torch.nn.Linear(HIDDEN, WIDTH)
@@ -93,7 +93,7 @@ def network(torch: Any) -> Any:
         def forward(self, x: Any) -> Any:
             return x + self.down(torch.nn.functional.gelu(self.up(x)))
 
-    class Net(torch.nn.Module):  # type: ignore[misc]
+    class Net(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.blocks = torch.nn.ModuleList(Block() for _ in range(LAYERS))

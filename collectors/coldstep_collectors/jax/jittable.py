@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from coldstep.events import Args
 from coldstep.places import Places, arguments, location_of
-from coldstep_collectors.bytecode import loops
+from coldstep_collectors.bytecode import loops, with_nested
 from coldstep_collectors.values import globals_read
 
 _STORES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_", "YIELD_", "SEND", "RAISE_VARARGS")
@@ -139,7 +139,7 @@ class Jittable:
         if (known := self._known.get(code)) is None:
             reads = frozenset(globals_read(code))
             first = {name: id(names[name]) for name in reads if name in names}
-            known = _Known(reads, all(map(_is_straight, _codes(code))), _is_layers(code), first)
+            known = _Known(reads, all(map(_is_straight, with_nested(code))), _is_layers(code), first)
             self._known[code] = known
         return known
 
@@ -215,13 +215,6 @@ def _method_of(frame: FrameType) -> str:
 def _is_numpys(leaf: Any) -> bool:
     """Whether it is an array of NumPy's that JAX takes."""
     return type(leaf).__module__ == "numpy" and type(leaf).__name__ == "ndarray" and leaf.dtype.kind in "biufc"
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes(each)
 
 
 def _is_straight(code: CodeType) -> bool:

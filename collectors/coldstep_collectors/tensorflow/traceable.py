@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from coldstep_collectors.bytecode import with_nested
 from coldstep_collectors.tensorflow._private.hooks import layers_of
 from coldstep_collectors.values import closure
 
@@ -35,7 +36,7 @@ def keeps_from_tracing(things: Iterable[Any], names: Iterable[str], is_users: Ca
             if id(code) not in seen and _may_not(code):
                 return code.co_qualname.rpartition("<locals>.")[2]
             seen.add(id(code))
-            reads = frozenset(name for each in _codes(code) for name in each.co_names)
+            reads = frozenset(name for each in with_nested(code) for name in each.co_names)
             held = [function.__globals__[name] for name in reads if name in function.__globals__]
             held += [value for _, value in closure(function)]
             waiting.extend((each, reads) for each in held if not isinstance(each, type))
@@ -75,12 +76,5 @@ def _parts(thing: Any, used: frozenset[str]) -> Iterator[Any]:
 def _may_not(code: CodeType) -> bool:
     return any(
         not _ASKS.isdisjoint(each.co_names) or any(step.opname in _KEEPS for step in dis.get_instructions(each))
-        for each in _codes(code)
+        for each in with_nested(code)
     )
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes(each)

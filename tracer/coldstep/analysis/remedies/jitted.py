@@ -33,19 +33,21 @@ def jitted(block: Block, by: str = "jax.jit") -> Written | None:
     if not all(computes(each, defined) or _updates(each, changed) for each in function.body):
         return None
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
-    if (jit := jit_called(by, names)) is None:
+    if (called := jit_called(by, names)) is None:
         return None
-    imported = [f"from {by.rpartition('.')[0]} import {jit}", ""] if "." not in jit else []
-    return block.written(block.first, block.first, [*imported, f"@{jit}", block.lines[0]], function.name)
+    jit, imported = called
+    lines = [*(line for each in imported for line in (each, "")), f"@{jit}", block.lines[0]]
+    return block.written(block.first, block.first, lines, function.name)
 
 
-def jit_called(by: str, names: Collection[str]) -> str | None:
-    """How code that reads these names calls `by`: "nnx.jit", or "jit", which it has to import; None where `by` is not
-    known, or another thing has that name."""
+def jit_called(by: str, names: Collection[str]) -> tuple[str, list[str]] | None:
+    """How code that reads these names calls `by`, "nnx.jit" or "jit", and the line that imports it, where it has to;
+    None where `by` is not known, or another thing has that name."""
     module, _, name = by.rpartition(".")
     if module not in _JITS or name in names:
         return None
-    return next((f"{each}.{name}" for each in _JITS[module] if each in names), name)
+    package = next((each for each in _JITS[module] if each in names), None)
+    return (f"{package}.{name}", []) if package is not None else (name, [f"from {module} import {name}"])
 
 
 def _updates(statement: ast.stmt, changed: set[str]) -> bool:

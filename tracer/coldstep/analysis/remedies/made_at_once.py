@@ -40,9 +40,9 @@ def _written(trace: Trace, within: Within) -> Written | None:
     if len(calls) != 1 or not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return):
         return None
     [call] = calls
-    if (jit := jit_called(within.by, read(statement))) is None:
+    if (called := jit_called(within.by, read(statement))) is None:
         return None
-    imported = [] if "." in jit else [f"from {within.by.rpartition('.')[0]} import {jit}"]
+    jit, imported = called
     given = {name for each in (*call.args, *call.keywords) for name in read(each)} if within.by == _NNX else set[str]()
     random = ", ".join(sorted(name for name in given if _RANDOM in name))
     last = statement.end_lineno or statement.lineno

@@ -34,12 +34,12 @@ def _above_the_loop(block: Block, line: int) -> Written | None:
     loop = next((each for each in around if isinstance(each, Loop)), None)
     if loop is None or (called := _called(around[-1])) is None:
         return None
-    jit = jit_called("jax.jit", read(block.tree))
+    by = jit_called("jax.jit", read(block.tree))
     changed = assigned([loop])
     is_local = block.tree is loop or root(called) in {name for each in ast.walk(block.tree) for name in bindings(each)}
-    if jit is None or read(called) & changed or not is_local:
+    if by is None or read(called) & changed or not is_local:
         return None
-    imported = [] if "." in jit else ["from jax import jit"]
+    jit, imported = by
     indent = " " * (loop.col_offset - block.tree.col_offset)
     last, name = loop.lineno, called.id if isinstance(called, ast.Name) else ""
     lines = [block.lines[loop.lineno - block.first]]
