@@ -68,6 +68,7 @@ _WORDINGS = {
     "keyword": r"dict_contains|\bkwargs\b|\bargs\b|input path \[[01]\],",
     "container": r"\blen\(|(?:^|: *)not |contains|dict\.keys|KeyError|IndexError",
     "training_mode": r"\.training\b",
+    "sharding": r"__dtensor_spec_",
     "grad_mode": r"grad_mode|dispatch key set mismatch",
     "autocast": r"[aA]utocast",
     "config": r"GLOBAL_STATE|BACKEND_MATCH|dim_marking|dynamic_indices|torch_function_mode|Tracing context",

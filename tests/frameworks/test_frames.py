@@ -16,6 +16,7 @@ RETURNED = {
     "a_hook": [7],
     "a_compilation_of_jaxs": ["train", "hlo", ["cpu:0"], ["[0]"], 1, 8],
     "a_slow_call_of_jaxs": [["train", [1], {"scale": 2}, [0.5]], True],
+    "a_transforms_call_of_jaxs": [["train", "jax.vmap", 2]],
     "a_look_up_of_tensorflows": ["type", ["type", "context"]],
     "a_librarys_method": "Layer.call",
     "keras_loop": [32, 5],
@@ -24,6 +25,7 @@ RETURNED = {
     "what_torch_compile_was_given": [True, True],
     "a_call_of_what_torch_compile_returned": True,
     "a_graph_break_in_a_loop": True,
+    "an_optimizers_step": ["begins", "ends"],
 }
 
 

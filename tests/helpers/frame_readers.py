@@ -19,6 +19,7 @@ from coldstep_collectors.jax._private import calls as jax_calls
 from coldstep_collectors.jax._private import hooks as jax
 from coldstep_collectors.jax._private import names as jax_names
 from coldstep_collectors.steps._private import trainers
+from coldstep_collectors.steps.transformed import Transformed
 from coldstep_collectors.tensorflow import describe as tensorflow_functions
 from coldstep_collectors.tensorflow._private import hooks as tensorflow
 from coldstep_collectors.torch._private import artifacts, breaks, calls, frames
@@ -39,6 +40,10 @@ def of(file: str, source: str, **known: Any) -> ModuleType:
     module.__dict__.update(known, __file__=file)
     exec(compile(source, file, "exec"), module.__dict__)
     return module
+
+
+def raised(error: Exception) -> None:
+    raise error
 
 
 @reader
@@ -129,6 +134,23 @@ def a_slow_call_of_jaxs() -> Any:
         return jax_calls.called(frame), jax_calls.computes_gradients(frame), fun, outs, jaxpr
 
     return cache_miss(1, scale=2)[:2]
+
+
+@reader
+def a_transforms_call_of_jaxs() -> Any:
+    ours = type("BatchTrace", (), {"parent_trace": type("EvalTrace", (), {})()})()
+    of("jax/_src/core.py", "", trace_ctx=SimpleNamespace(trace=ours))
+    sites: Any = SimpleNamespace(is_users=lambda file: True, users_frame=lambda frame: frame)
+    watcher = Transformed(sites, raised)
+
+    def train(x: int) -> None: ...
+
+    def cache_miss(fun: Any) -> None:
+        watcher._ended(sys._getframe())
+
+    for _ in range(2):
+        cache_miss(train)
+    return [(line.function.rpartition(".")[2], line.transform, line.calls) for line in watcher._lines.values()]
 
 
 @reader
@@ -235,6 +257,40 @@ def a_graph_break_in_a_loop() -> Any:
         "    def step(self, read): return read() and self.maybe_has_backedge()\n",
     )
     return module.Translator().step(breaks.gives_up_frame)
+
+
+@reader
+def an_optimizers_step() -> Any:
+    seen: list[str] = []
+    profiler = of(
+        "torch/autograd/profiler.py",
+        "class record_function:\n"
+        "    def __enter__(self): return self\n"
+        "    def __exit__(self, kind, value, traceback): pass\n",
+    )
+    module = of(
+        "torch/optim/optimizer.py",
+        "class Optimizer:\n"
+        "    def profile_hook_step(func):\n"
+        "        def wrapper(*args, **kwargs):\n"
+        "            self, *_ = args\n"
+        "            with torch.record_function():\n"
+        "                return func(*args, **kwargs)\n"
+        "        return wrapper\n",
+        torch=profiler,
+    )
+    torch = SimpleNamespace(compiler=SimpleNamespace(is_compiling=lambda: False))
+    optimizer = module.Optimizer()
+
+    def begins(given: Any, frame: Any) -> bool:
+        seen.append("begins" if given is optimizer else "another")
+        return True
+
+    patches = [*calls.around_optimizer_steps(torch, begins, lambda _: seen.append("ends"), [])]
+    module.Optimizer.profile_hook_step(lambda _: None)(optimizer)
+    for patch in patches:
+        patch.undo()
+    return seen
 
 
 def main() -> None:

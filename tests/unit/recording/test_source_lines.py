@@ -77,7 +77,7 @@ def test_a_failure_has_its_function_and_a_loop_its_own(place: Any) -> None:
 
 
 def test_what_a_collector_reports_has_the_function_around_its_line(place: Any) -> None:
-    assert texts(Blocks().reported({"location": place(10), "advice": ""})) == [(4, 11)]
+    assert texts(Blocks().around({"location": place(10), "advice": ""})) == [(4, 11)]
 
 
 def test_neither_a_librarys_source_nor_a_long_one_is_kept(place: Any, tmp_path: Path) -> None:
