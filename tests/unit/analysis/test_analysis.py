@@ -116,7 +116,7 @@ def test_three_functions_of_one_name_are_no_repeat_offender(tmp_path: Path) -> N
 def test_eager_operations_that_compile_in_later_steps_are_told(tmp_path: Path) -> None:
     import jax.numpy as jnp
 
-    calls = [*sized(4, 4, 4, 4), *(lambda n=n: jnp.linalg.qr(jnp.ones((n, n))) for n in (31, 33))]
+    calls = [*sized(4, 4, 4, 4), *(lambda n=n: jnp.linalg.qr(jnp.tanh(jnp.ones((n, n)))) for n in (31, 33))]
     trace = run(tmp_path, calls)
     assert trace.settling[0].settled_at_step == 1
     [finding] = [row for row in trace.findings if row.kind == "eager_compiles" and row.step]

@@ -17,7 +17,7 @@ from coldstep.analysis.remedies.jitted import jitted
 from coldstep.analysis.remedies.made_at_once import made_at_once
 from coldstep.analysis.steps.eager_programs import into_one_program, jittable_around
 from coldstep.model import Compile, Finding, Location, Remedy, Trace, Within
-from coldstep.rows.intervals import alone
+from coldstep.rows.intervals import alone, kinds
 
 _LEAST_STEPS = 3
 _LEAST_PROGRAMS = 5  # fewer are a detail and not a habit
@@ -51,9 +51,8 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
     """For each unit with many of these programs, and for each function that may be jitted as it is, a finding."""
     made: list[Finding] = []
     left = {row.id: row for row in programs}
-    units = [*_units(trace)]
-    stepped = {process for process, _ in units}
-    for process, unit in units:
+    stepped = {process for process, _ in kinds(trace.intervals)}
+    for process, unit in _units(trace):
         rows = [row for row in left.values() if row.process == process and unit.runs(row, trace.details[row.id].within)]
         if len(rows) >= _LEAST_PROGRAMS:
             made.append(_finding(trace, f"{unit.name} runs operations one by one in each step", rows))
