@@ -250,8 +250,9 @@ class Children:
         child.serves = child.forkserver or any(tracker in word for tracker in _TRACKERS for word in words)
         child.python = not child.helper and _is_python(words)
         child.first_cpu_ns, child.followed = row.cpu_ns, followed
+        if self._known.setdefault(row.pid, child) is not child:
+            return  # its Popen told of it meanwhile, and knows more
         self._pythons += child.python
-        self._known[row.pid] = child
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():
             child.imported = self._forks.pop(0)[1] if child.python else child.imported
             child.followed = child.python and self._sink.follows_children

@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import program
 import psutil
@@ -19,6 +20,7 @@ from sessions import check_ledger
 
 import coldstep
 from coldstep.pftrace.layout import RSS
+from coldstep_collectors.process import memory
 from coldstep_viewers.report.terminal import render
 
 MB = 1 << 20
@@ -241,6 +243,32 @@ with coldstep.trace("t.pftrace"), coldstep.step():
     except Exception as error:
         print(type(error).__name__)
 """
+
+
+def test_a_process_that_a_look_met_while_it_started_keeps_what_its_start_told(
+    path: Path, engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met, told = threading.Event(), threading.Event()
+    init, words = subprocess.Popen.__init__, memory.words
+
+    def starts(self: Any, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        assert met.wait(10)
+
+    def slow(pid: int) -> list[str]:
+        read = words(pid)
+        met.set()
+        told.wait(10)
+        return read
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", starts)
+    monkeypatch.setattr(memory, "words", slow)
+    with coldstep.trace(path, collectors=ONLY):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2)"])
+        told.set()
+        child.wait()
+    [lines] = engine.query(path, "select int_value as line from args where key = 'debug.started_by.line'")
+    assert [row["line"] for row in lines] != []
 
 
 @pytest.mark.torch
