@@ -149,7 +149,7 @@ class CompileArgs:
 class Begin:
     """Something began on this thread: a phase, a compile's segment, or an annotation.
 
-    `track` is one of `coldstep.vocabulary.TRACKS`, or a track of the collector's own `vocabulary`.
+    `track` is one of `coldstep.vocabulary.track_order.TRACKS`, or a track of the collector's own `vocabulary`.
     `phase` is the ledger's name for the time that follows (`inductor.cpp`); None leaves the time to the
     enclosing phase and only draws a slice. `compile` ties the slice to a compile (an id from
     `Sink.new_compile()`): the slice is then one *segment* of that compile, and `args["part"]` names it

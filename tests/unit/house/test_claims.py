@@ -36,7 +36,7 @@ EXCEPTIONS = {
     "tracer/coldstep/logs/__init__.py": "is of a log, and says what such a log does not hold",
     "tracer/coldstep/pftrace/reader.py": _INPUT,
     "tracer/coldstep/session.py": "is of coldstep's own file",
-    "tracer/coldstep/vocabulary.py": _SEEN,
+    "tracer/coldstep/vocabulary/__init__.py": _SEEN,
     "viewers/coldstep_viewers/report/after_ready.py": "`readiness` asks, and gives the answer as `Readiness.why`",
     "viewers/coldstep_viewers/ci/formats.py": "words a verdict of `budgets`, which asks",
     "viewers/coldstep_viewers/commands/check/check.py": "says what an option means",

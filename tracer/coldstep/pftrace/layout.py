@@ -1,4 +1,4 @@
-"""Where things stand in the trace: the names of tracks, and of the events on them; their order is `vocabulary.TRACKS`.
+"""Where things stand in the trace: the names of tracks, and of events on them; `vocabulary.track_order` orders them.
 
 Perfetto's UI shows a process row collapsed and its children out of order, so everything hangs below one
 ordinary root track per rank, whose children have explicit ranks.

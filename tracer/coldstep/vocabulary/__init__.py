@@ -2,7 +2,7 @@
 
 Recorder, loader, analyses and viewers ask the `Vocabulary` of a trace: ours, and what collectors of others declared as
 `Words`, which the trace holds. Those come from a file that anybody may have written: they are cut, and never rename or
-recolour ours. Imports nothing but the standard library.
+recolour ours. Imports the standard library and the order of tracks alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
+
+from coldstep.vocabulary.track_order import TRACKS, placed
+from coldstep.vocabulary.track_order import Track as Track
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -44,15 +47,6 @@ class Stack(NamedTuple):
     """Whether numbers that are equal are one key to it, of whatever type they are."""
     compiler: str = ""
     """What compiles a function that it is given, an attribute of its package: "jit"."""
-
-
-class Track(NamedTuple):
-    """What a track shows, and its name in the timeline."""
-
-    kind: str
-    """Its name in a trace."""
-    words: str
-    """Its name for people."""
 
 
 class Phase(NamedTuple):
@@ -146,31 +140,6 @@ AUTOTUNE = "autotune"
 """The phase in which choices are compiled and timed."""
 TRANSFERS = ("load.weights", "checkpoint", "download")
 """Phases in which a program reads, writes or fetches files: each is a row of `transfers`."""
-
-TRACKS = (
-    Track("steps", "Steps"),
-    Track("phases", "Step phases"),
-    Track("waits", "Waits"),
-    Track("findings", "Findings"),
-    Track("jax", "JAX"),
-    Track("xla", "XLA compiler"),
-    Track("torch", "PyTorch"),
-    Track("workers", "Worker processes"),
-    Track("outside", "Outside the compilers"),
-    Track("torch_xla", "torch_xla"),
-    Track("tensorflow", "TensorFlow"),
-    Track("ir", "Programs"),
-    Track("execute", "Execution"),
-    Track("device", "Device"),
-    Track("annotations", "Annotations"),
-    Track("imports", "Imports"),
-    Track("gc", "Garbage collection"),
-    Track("stacks", "Python stacks"),
-    Track("counters", "Counters"),
-    Track("coldstep", "coldstep"),
-)
-"""In the order of the timeline."""
-_BELOW = "ir"  # those of other collectors come before this one
 
 PHASES = (
     Phase("jax.backend_init", "JAX backend start", "#9fb6d9", "#54709b", "blue", True),
@@ -405,7 +374,7 @@ class Vocabulary(NamedTuple):
         """Both; where they differ, this one's."""
         return Vocabulary(
             self.stacks | _new(other.stacks, self.stacks),
-            _placed(self.tracks, _new(other.tracks, self.tracks)),
+            placed(self.tracks, _new(other.tracks, self.tracks)),
             self.phases | _new(other.phases, self.phases),
             self.causes | _new(other.causes, self.causes),
             self.findings | _new(other.findings, self.findings),
@@ -427,13 +396,6 @@ _PACKAGE_OF = {
 
 def _new(theirs: dict[Key, Row], ours: dict[Key, Row]) -> dict[Key, Row]:
     return {key: row for key, row in theirs.items() if key not in ours}
-
-
-def _placed(tracks: dict[str, Track], more: dict[str, Track]) -> dict[str, Track]:
-    """The tracks with some more, in their place."""
-    kinds = list(tracks)
-    at = kinds.index(_BELOW) if _BELOW in tracks else len(kinds)
-    return {kind: tracks[kind] for kind in kinds[:at]} | more | {kind: tracks[kind] for kind in kinds[at:]}
 
 
 OURS = Vocabulary(
