@@ -17,7 +17,7 @@ from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
-from coldstep_collectors.values import Numbers, array_class, closure, cut, is_plain
+from coldstep_collectors.values import Numbers, array_class, closure, cut, held, is_plain
 
 LOSS_WEIGHTS = "loss_weights of model.compile()"
 _INNER_FUNCTIONS = 3  # levels of functions that a function calls
@@ -66,8 +66,7 @@ class _Place:
             value = dict(closure(function)).get(root, _MISSING)
         if not attribute or value is _MISSING or value is None:
             return value if not attribute else _MISSING
-        # neither properties nor __getattr__: nothing of the user's runs here
-        return getattr(value, "__dict__", {}).get(self.key or attribute, _MISSING)
+        return held(value).get(self.key or attribute, _MISSING)
 
     def is_read(self) -> bool:
         """Whether the function's instructions read it, and write none of it."""
@@ -212,7 +211,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def _attributes(value: Any) -> Mapping[str, Any]:
     is_code = isinstance(value, (FunctionType, MethodType, ModuleType, type))
-    return {} if is_code else getattr(value, "__dict__", {})
+    return {} if is_code else held(value)
 
 
 def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from coldstep_collectors.values import attribute
+
 _ABSENT: Any = object()
 
 
@@ -185,7 +187,7 @@ def _said_by(code: CodeType) -> Iterator[str]:
 
 def _behind(value: Any) -> Iterator[FunctionType]:
     """A function, and those that a cache or another decorator has wrapped."""
-    value = getattr(value, "__wrapped__", value)
+    value = attribute(value, "__wrapped__") or value
     if isinstance(value, FunctionType):
         yield value
         parts = [cell.cell_contents for cell in value.__closure__ or ()]

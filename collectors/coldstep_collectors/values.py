@@ -8,7 +8,7 @@ import sys
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, MethodType
@@ -179,6 +179,24 @@ def is_plain(value: Any, depth: int = 3) -> bool:
         return False
     parts = [*value, *value.values()] if type(value) is dict else value
     return all(is_plain(part, depth - 1) for part in parts)
+
+
+def held(value: Any) -> Mapping[str, Any]:
+    """What an object holds itself, by name: neither properties nor `__getattr__`, nothing of the user's runs here."""
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except Exception:  # it has slots, or its class computes it
+        return {}
+    return attributes if isinstance(attributes, Mapping) else {}
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute; None where there is none. An object of the user's may answer by any error: `KeyError`, if it looks
+    its attributes up as keys."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
 
 
 def own_parts(path: str, value: Any) -> list[tuple[str, Any]]:

@@ -15,6 +15,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from coldstep_collectors.ahead.step_parts import reached
+from coldstep_collectors.values import held
 
 
 @contextmanager
@@ -53,8 +54,8 @@ def _undoing(value: Any) -> Iterator[Callable[[], object]]:
         names = value.__globals__
         yield partial(_rebind, names, {name: names[name] for name in value.__code__.co_names if name in names})
         yield from (partial(_reset, cell, *_contents(cell)) for cell in value.__closure__ or ())
-    elif isinstance(held := getattr(value, "__dict__", None), dict) and not isinstance(value, type):
-        yield partial(_refill, held, held.copy(), held.update)
+    elif isinstance(own := held(value), dict) and not isinstance(value, type):
+        yield partial(_refill, own, own.copy(), own.update)
 
 
 def _refill(container: Any, parts: Any, fill: Callable[[Any], object]) -> None:

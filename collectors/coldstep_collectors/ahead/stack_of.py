@@ -8,22 +8,23 @@ from typing import Any
 
 from coldstep_collectors.ahead.step_parts import reached
 from coldstep_collectors.support import SUPPORT
+from coldstep_collectors.values import attribute
 
 
 def stack_of(function: Callable[..., Any], *given: Any) -> str | None:
     """The stack of a function and of its arguments; None where neither shows it."""
     packages = _packages(function)
-    if (stack := _by_class(packages)) is not None or hasattr(function, "_jit_info"):
+    if (stack := _by_class(packages)) is not None or attribute(function, "_jit_info") is not None:
         return stack or "jax"
-    is_compiled = hasattr(function, "get_compiler_config")
-    values = list(reached([function, getattr(function, "__wrapped__", None), *given]))
+    is_compiled = attribute(function, "get_compiler_config") is not None
+    values = list(reached([function, attribute(function, "__wrapped__"), *given]))
     if not is_compiled and any(map(_is_lazy, values)):
         return "torch_xla"
     if is_compiled or "torch" in packages or any(map(_is_torchs, values)):
         return "dynamo"
     if (stack := _by_class(set[str]().union(*map(_packages, values)))) is not None:
         return stack
-    if "jax" in sys.modules and any(hasattr(each, "shape") and hasattr(each, "dtype") for each in values):
+    if "jax" in sys.modules and any(map(_is_array, values)):
         return "jax"  # which takes NumPy's arrays as they are
     return None
 
@@ -46,4 +47,8 @@ def _is_lazy(value: Any) -> bool:
     """Whether a tensor, or the first parameter of a module, is one of torch_xla's."""
     if _is_torchs(value) and callable(getattr(type(value), "parameters", None)):
         value = next(iter(value.parameters()), None)
-    return getattr(getattr(value, "device", None), "type", "") == "xla"
+    return str(attribute(attribute(value, "device"), "type")) == "xla"
+
+
+def _is_array(value: Any) -> bool:
+    return attribute(value, "shape") is not None and attribute(value, "dtype") is not None

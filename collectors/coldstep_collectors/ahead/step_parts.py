@@ -9,6 +9,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep_collectors.support import PACKAGES
+from coldstep_collectors.values import held
 
 _DEPTH = 4  # of containers in containers, and of functions that call functions
 _OTHERS = {"numpy", *PACKAGES}  # who hold nothing of the user's
@@ -107,7 +108,7 @@ def _kinds(torch: Any) -> tuple[type, ...]:
 
 def _is_object(value: Any) -> bool:
     """Whether it is an object of a class of the user's own, or of a trainer's."""
-    return hasattr(value, "__dict__") and not isinstance(value, _NO_OBJECTS) and not _is_others(type(value))
+    return bool(held(value)) and not isinstance(value, _NO_OBJECTS) and not _is_others(type(value))
 
 
 def _is_others(made: Any) -> bool:

@@ -38,10 +38,12 @@ from coldstep_collectors.values import (
     TEXT_LIMIT,
     Codes,
     Numbers,
+    attribute,
     closure,
     cut,
     dtype_text,
     globals_read,
+    held,
     is_plain,
     through,
     within,
@@ -164,7 +166,12 @@ class Describer:
     def _within(self, caller: FrameType | None) -> Args | None:
         """The user's function around an eager operation."""
         function = within(caller, self._places)
-        return function | self._jittable.around(self._places.users_frames(caller)) if function is not None else None
+        if function is None:
+            return None
+        try:
+            return function | self._jittable.around(self._places.users_frames(caller))
+        except Exception:  # an object of the user's that answers a question by an error
+            return function
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
         """The inputs of a call, and the values in its context beside them, that come from a value at `path` of its
@@ -255,7 +262,7 @@ class Describer:
         elif isinstance(wrapper, FunctionType):
             candidates = [value for _, value in dispatch.statics() if isinstance(value, (FunctionType, MethodType))]
         else:
-            candidates = [each for each in getattr(wrapper, "__dict__", {}).values() if callable(each)]
+            candidates = [each for each in held(wrapper).values() if callable(each)]
         if isinstance(dispatch.function, MethodType):
             candidates.append(dispatch.function.__self__)
         for each in candidates:
@@ -296,7 +303,7 @@ class Describer:
         for name in globals_read(code):
             _note(captured, forms.GLOBAL.key(name), function.__globals__.get(name))
         if owner is not None and code.co_argcount:
-            attributes = getattr(owner, "__dict__", {})
+            attributes = held(owner)
             for name in code.co_names:
                 if name in attributes:
                     _note(captured, forms.ATTRIBUTE.key(f"{code.co_varnames[0]}.{name}"), attributes[name])
@@ -362,7 +369,7 @@ class _Instances:
         owner = layer.__self__ if isinstance(layer, MethodType) else layer
         if owner is None or isinstance(owner, (FunctionType, partial, type, ModuleType)):
             return None
-        if owner is layer and (_call_of(owner) is None or getattr(owner, "__wrapped__", None) is not None):
+        if owner is layer and (_call_of(owner) is None or attribute(owner, "__wrapped__") is not None):
             return None  # what a decorator made is known by what it wraps, however late it is collected
         kind = type(owner)
         slots = self._slots.setdefault(f"{kind.__module__}.{kind.__qualname__}", [])
@@ -418,7 +425,7 @@ class _Arguments:
             return
         keyed, metadata = level
         kind = type(value)
-        names = getattr(kind, "_fields", None) if isinstance(value, tuple) else None
+        names = attribute(kind, "_fields") if isinstance(value, tuple) else None
         if names is not None:  # JAX names the first field only
             keys = [f".{name}" for name in names]
         else:
@@ -450,9 +457,9 @@ def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str,
         return
     if dataclasses.is_dataclass(value) and type(metadata) is tuple:
         fields = [field.name for field in dataclasses.fields(value) if f".{field.name}" not in keys]
-        held = getattr(value, "__dict__", {})
+        own = held(value)
         if len(fields) == len(metadata) and all(
-            held.get(name) is part for name, part in zip(fields, metadata, strict=True)
+            own.get(name) is part for name, part in zip(fields, metadata, strict=True)
         ):
             yield from ((f".{name}", part) for name, part in zip(fields, metadata, strict=True))
             return
@@ -481,20 +488,20 @@ def _layers(function: Any) -> Iterator[Any]:
         yield function
         if isinstance(function, MethodType):
             function = function.__func__
-        function = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
+        function = function.func if isinstance(function, partial) else attribute(function, "__wrapped__")
         if function is None:
             return
 
 
 def _definition(function: Any) -> _Definition | None:
     """Where a function, or an object's `__call__`, is defined."""
-    code = getattr(function, "__code__", None)
+    code = attribute(function, "__code__")
     if not isinstance(code, CodeType):
         function = _call_of(function)
-        code = getattr(function, "__code__", None)
+        code = attribute(function, "__code__")
         if not isinstance(code, CodeType):
             return None
-    name = getattr(function, "__qualname__", None)
+    name = attribute(function, "__qualname__")
     name = name if isinstance(name, str) else code.co_qualname
     return _Definition(name, absolute(code.co_filename), code.co_firstlineno, code)
 
@@ -680,7 +687,7 @@ def _write(value: Any, numbers: Numbers | None = None, depth: int = 4) -> str:
             return "{" + ", ".join(pairs) + "}"
         parts = ", ".join(_write(part, numbers, depth - 1) for part in value)
         return f"({parts})" if kind is tuple else f"[{parts}]"
-    name = getattr(value, "__qualname__", None)
+    name = attribute(value, "__qualname__")
     text = name if isinstance(name, str) else kind.__qualname__
     fields = _fields(value)
     if fields is not None and depth:
@@ -694,12 +701,12 @@ def _write(value: Any, numbers: Numbers | None = None, depth: int = 4) -> str:
 
 def _fields(value: Any) -> dict[str, Any] | None:
     """The fields of a dataclass or a named tuple, None for anything else."""
-    names: tuple[str, ...] | None = getattr(value, "_fields", None)
+    names: tuple[str, ...] | None = attribute(value, "_fields")
     if isinstance(value, tuple) and names is not None:
         return dict(zip(names, value, strict=False))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = getattr(value, "__dict__", {})
-        return {field.name: held[field.name] for field in dataclasses.fields(value) if field.name in held}
+        own = held(value)
+        return {field.name: own[field.name] for field in dataclasses.fields(value) if field.name in own}
     return None
 
 

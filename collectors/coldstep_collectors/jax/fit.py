@@ -15,6 +15,7 @@ from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
 from coldstep_collectors.compile_memory import left
 from coldstep_collectors.jax._private import dataflow
+from coldstep_collectors.values import attribute
 
 _ROLES = {"params": "parameters", "opt_state": "optimizer state"}
 """The fields or keys of a training state, as Flax has them."""
@@ -76,7 +77,8 @@ def abstract(jax: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments with types in place of arrays; whatever is no array stays."""
 
     def typed(leaf: Any) -> Any:
-        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or isinstance(leaf, jax.ShapeDtypeStruct):
+        is_array = attribute(leaf, "shape") is not None and attribute(leaf, "dtype") is not None
+        if not is_array or isinstance(leaf, jax.ShapeDtypeStruct):
             return leaf
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
 
@@ -119,7 +121,7 @@ def _groups(jax: Any, args: tuple[Any, ...]) -> list[_Group]:
     whole: dict[int, _Group] = {}
     parts: dict[int, dict[str, _Group]] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(args)[0]:
-        if hasattr(leaf, "shape"):
+        if attribute(leaf, "shape") is not None:
             at = path[0].idx
             key = "key" if isinstance(args[at], dict) else "name"
             field = str(getattr(path[1], key, "")) if len(path) > 1 else ""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from coldstep.events import Args
 from coldstep.places import Places, arguments, location_of
 from coldstep_collectors.bytecode import loops, with_nested
-from coldstep_collectors.values import globals_read
+from coldstep_collectors.values import attribute, globals_read, held
 
 _STORES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_", "YIELD_", "SEND", "RAISE_VARARGS")
 _NEEDS_VALUE = {"print", "float", "int", "bool", "item", "tolist", "block_until_ready", "device_get", "np", "numpy"}
@@ -132,8 +132,8 @@ class Jittable:
             if kind is not value and (_library(kind) == _NNX or _changes(kind)):
                 return False
             value = sys.modules.get(kind.__module__)
-        file = getattr(value, "__file__", None)
-        return not self._places.is_users(file) if file else getattr(value, "__name__", "__main__") != "__main__"
+        file = attribute(value, "__file__")
+        return not self._places.is_users(file) if file else attribute(value, "__name__") not in (None, "__main__")
 
     def _of_code(self, code: CodeType, names: dict[str, Any]) -> _Known:
         if (known := self._known.get(code)) is None:
@@ -154,7 +154,7 @@ class Jittable:
             leaves = self._jax.tree_util.tree_leaves(value)
         except Exception:  # a container that JAX cannot take apart
             return None
-        others = [leaf for leaf in leaves if not (hasattr(leaf, "aval") or _is_numpys(leaf))]
+        others = [leaf for leaf in leaves if not (attribute(leaf, "aval") is not None or _is_numpys(leaf))]
         if library == _EQUINOX:
             return _JITS[_EQUINOX]
         if _is_of(type(value), "flax"):  # a state counts its steps by a number
@@ -178,7 +178,7 @@ def _modules(value: Any) -> Iterator[Any]:
         seen.add(id(each))
         if _library(type(each)):
             yield each
-            waiting += getattr(each, "__dict__", {}).values()
+            waiting += held(each).values()
         elif isinstance(each, list | tuple):
             waiting += each
         elif isinstance(each, dict):

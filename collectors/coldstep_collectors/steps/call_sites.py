@@ -11,6 +11,7 @@ from coldstep.candidates import Candidate, Kind
 from coldstep.collector import SessionSink
 from coldstep.places import Places, location_of
 from coldstep_collectors.bytecode import loops
+from coldstep_collectors.values import attribute
 
 _DEEPEST = 60  # frames that are searched for the user's own
 _PASSED_THROUGH = ("contextlib.py", "functools.py")  # of the standard library: decorators, which call for the user
@@ -79,5 +80,5 @@ def _is_standard(file: str) -> bool:
 
 def name_of(function: Any) -> str:
     """What a function is called, without what it is defined in; of what has no name, that of its type."""
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    name = attribute(function, "__qualname__") or attribute(function, "__name__")
     return str(name or type(function).__qualname__).rpartition("<locals>.")[2]

@@ -16,7 +16,7 @@ from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep_collectors.tensorflow._private import types as private
 from coldstep_collectors.tensorflow.describe import Describer
-from coldstep_collectors.values import closure, globals_read
+from coldstep_collectors.values import attribute, closure, globals_read, held
 
 _INNER = "a function inside is compiled by XLA, perhaps for these sizes anew"
 _BEFORE = "XLA may have compiled it for these sizes before"
@@ -152,7 +152,7 @@ def _reached(function: Any) -> Iterator[Any]:
             continue
         seen.add(id(each))
         yield each
-        inner = getattr(each, "python_function", each)
+        inner = attribute(each, "python_function") or each
         if isinstance(inner, MethodType):
             queue.append(inner.__self__)
             inner = inner.__func__
@@ -160,4 +160,4 @@ def _reached(function: Any) -> Iterator[Any]:
             queue += [value for _, value in closure(inner)]
             queue += [inner.__globals__[name] for name in globals_read(inner.__code__) if name in inner.__globals__]
         elif type(each).__module__ == function.__module__:
-            queue += [*vars(each).values(), *vars(type(each)).values()] if hasattr(each, "__dict__") else []
+            queue += [*held(each).values(), *vars(type(each)).values()]

@@ -10,7 +10,7 @@ from typing import Any
 
 from coldstep_collectors.bytecode import with_nested
 from coldstep_collectors.tensorflow._private.hooks import layers_of
-from coldstep_collectors.values import closure
+from coldstep_collectors.values import attribute, closure, held
 
 _ASKS = {"numpy", "np", "item", "tolist", "float", "int", "bool", "print"}
 """Names of what asks a tensor for its value, or shows it."""
@@ -46,7 +46,7 @@ def keeps_from_tracing(things: Iterable[Any], names: Iterable[str], is_users: Ca
 
 def _functions(thing: Any, used: frozenset[str]) -> Iterator[FunctionType]:
     """What runs where a function, or an object by one of its methods, is called."""
-    for each in layers_of(getattr(thing, "python_function", thing)):
+    for each in layers_of(attribute(thing, "python_function") or thing):
         if isinstance(each, FunctionType):
             yield each
         elif not isinstance(each, MethodType | type):
@@ -62,14 +62,14 @@ def _parts(thing: Any, used: frozenset[str]) -> Iterator[Any]:
     """What an object holds under a name that is used; of a Keras model the layers, and what its own step calls."""
     if isinstance(thing, FunctionType | MethodType | type):
         return
-    for name, value in list(getattr(thing, "__dict__", {}).items()):
+    for name, value in list(held(thing).items()):
         if name in used and callable(value):
             yield value
-    if hasattr(thing, "layers") and hasattr(thing, "train_step"):
+    if attribute(thing, "train_step") is not None and attribute(thing, "layers") is not None:
         for name in ("layers", "loss", "metrics") if "train_step" in used else ("layers",):
-            value = getattr(thing, name, None)
+            value = attribute(thing, name)
             yield from value if isinstance(value, list) else [value]
-    elif callable(fn := getattr(thing, "_fn", None)):
+    elif callable(fn := attribute(thing, "_fn")):
         yield fn
 
 

@@ -18,7 +18,7 @@ from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.events import Args
 from coldstep.signature import differences, nearest, signature_of
 from coldstep_collectors.torch.describe import parts
-from coldstep_collectors.values import closure, dtype_text, globals_read, is_plain
+from coldstep_collectors.values import attribute, closure, dtype_text, globals_read, held, is_plain
 
 _NOTE = "the step is taken to record the same in every call, but for its arguments and its optimizer's state"
 _NUMBER = "a number differs: torch_xla compiles 0 and 1 in, and takes most others as data"
@@ -101,15 +101,15 @@ def _about(tensors: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> 
 def _optimizers(torch: Any, function: Any) -> Iterator[Any]:
     """The optimizers that a function holds, or is a method of."""
     if isinstance(function, MethodType):
-        held = vars(function.__self__).values() if hasattr(function.__self__, "__dict__") else ()
+        owned: Iterable[Any] = held(function.__self__).values()
         function = function.__func__
     else:
-        held = ()
-    inner = getattr(function, "__wrapped__", function)
+        owned = ()
+    inner = attribute(function, "__wrapped__") or function
     if isinstance(inner, FunctionType):
         read = (inner.__globals__.get(name) for name in globals_read(inner.__code__))
-        held = (*held, *(value for _, value in closure(inner)), *read)
-    return (each for each in held if isinstance(each, torch.optim.Optimizer))
+        owned = (*owned, *(value for _, value in closure(inner)), *read)
+    return (each for each in owned if isinstance(each, torch.optim.Optimizer))
 
 
 def _makes_state(optimizer: Any) -> bool:

@@ -20,7 +20,7 @@ from coldstep.clock import now
 from coldstep_collectors.names import Form, Hook, missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.tensorflow._private import names
-from coldstep_collectors.values import closure
+from coldstep_collectors.values import attribute, closure
 
 FORWARD, BACKWARD = b"__forward_", b"__inference___backward_"
 """How the names of a function's gradient functions begin."""
@@ -523,7 +523,7 @@ def layers_of(function: Any) -> Iterator[Any]:
         elif isinstance(function, partial):
             function = function.func
         else:
-            function = getattr(function, "__wrapped__", None)
+            function = attribute(function, "__wrapped__")
         if function is None:
             return
 
@@ -559,7 +559,7 @@ def is_of_resource(function: Any) -> bool:
 
 def code_of(function: Any) -> CodeType | None:
     """A function's code, or that of an object's `__call__`."""
-    code = getattr(function, "__code__", None)
+    code = attribute(function, "__code__")
     if not isinstance(code, CodeType) and not isinstance(function, (FunctionType, MethodType, type)):
         code = getattr(vars(type(function)).get("__call__"), "__code__", None)
     return code if isinstance(code, CodeType) else None

@@ -11,6 +11,7 @@ from typing import Any
 from coldstep._util.slotted import slotted
 from coldstep_collectors.tensorflow._private import names
 from coldstep_collectors.tensorflow._private.hooks import rest_name
+from coldstep_collectors.values import attribute
 
 
 @slotted
@@ -105,7 +106,7 @@ def missing() -> str:
 
 def is_jitted(thing: Any) -> bool:
     """Whether `thing` is a function that XLA compiles."""
-    return bool(getattr(thing, "_jit_compile", False)) and is_function(thing)
+    return bool(attribute(thing, "_jit_compile")) and is_function(thing)
 
 
 def is_function(function: Any) -> bool:
