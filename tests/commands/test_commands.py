@@ -682,6 +682,14 @@ def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, 
     assert (tmp_path / "train.py").read_text() == (tmp_path / "train.pftrace").read_text() == "print('it ran')"
 
 
+def test_a_folder_that_is_gone_is_named_in_one_line(write: Write, tmp_path: Path) -> None:
+    script = write("train.py", "print('it ran')")
+    run = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m coldstep run {script}"
+    done = subprocess.run(["bash", "-c", run], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "coldstep: cannot write to the current folder: No such file or directory\n"
+
+
 # --- report -------------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
         output, job = place(file, default, asked=options.output is not None, children=options.children)
         refuse_to_replace([script] if script is not None else [], output)
     except OSError as error:
-        fail(f"cannot write to {options.output}: {error.strerror}")
+        fail(f"cannot write to {options.output or 'the current folder'}: {error.strerror}")
     except TraceError as error:
         fail(str(error))
     if not options.waits:
