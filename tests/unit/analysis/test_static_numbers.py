@@ -6,6 +6,7 @@ import pytest
 
 from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.static_numbers import without_static
+from coldstep.analysis.remedies.tensor_numbers import type_beside
 from coldstep.model import Location
 
 NAMES = '@partial(jax.jit, static_argnames="n")'
@@ -53,3 +54,23 @@ def test_a_number_that_may_be_needed_stays_static(case: str) -> None:
     block = block_around({("f.py", 7): LEFT[case]}, Location("f.py", 8, "f"))
     assert block is not None
     assert without_static(block, "n") is None
+
+
+AS_TENSOR = {
+    "def f(x, n):\n    return x * (1.0 / (1 + n))": ({"x": "f32[3]", "n": "2"}, "f32[3]"),
+    "def f(x, y, n):\n    return (x - y).sum() / n": ({"x": "f64[3]", "y": "f64[]"}, "f64[]"),
+    "def f(x, labels, n):\n    return x * n + 0 * loss(labels)": ({"x": "f32[3]", "labels": "i64[3]"}, ""),
+    "def f(x, labels, n):\n    z = x * n\n    return loss(z, labels)": ({"x": "f32[3]", "labels": "i64[3]"}, "f32[3]"),
+    "def f(x, n):\n    return x + n": ({"x": "i32[3]"}, "i32[3]"),
+    "def f(x, n):\n    return x * n if n > 1 else x": ({"x": "f32[3]"}, ""),
+    "def f(x, n):\n    return model(x, training=n)": ({"x": "f32[3]"}, ""),
+    "def f(x, n):\n    return x[n] * n": ({"x": "f32[3]"}, ""),
+}
+
+
+@pytest.mark.parametrize("source", AS_TENSOR)
+def test_a_number_has_the_dtype_of_what_it_is_computed_with_as_a_tensor(source: str) -> None:
+    block = block_around({("f.py", 1): source}, Location("f.py", 1, "f"))
+    assert block is not None
+    types, expected = AS_TENSOR[source]
+    assert type_beside(block, "n", types) == expected

@@ -159,6 +159,8 @@ class Seen:
     rewritten: Written | None = None
     """Lines written so that they take any value: of a slice that begins at one that XLA compiles in, of a decorator
     that makes one static."""
+    beside: str = ""
+    """The type of the arrays that a number is computed with, where the function does no more with it."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -213,6 +215,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "before": str(row.before),
         "after": str(row.after),
         "dtype_after": dtype_name(row.after),
+        "dtype": f"tf.{dtype}" if (dtype := dtype_name(seen.beside)) else "",
         "object": (row.after or "").removeprefix("another ") or "object",
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, pa
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.tensor_numbers import type_beside
 from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
@@ -136,6 +137,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         same_file=compile_.location is not None and compile_.location.file == caller.file,
         once=made_anew(trace, compile_, Change(row.argument, row.cause, row.before, row.after), place),
         rewritten=_rewritten(trace, row, compile_),
+        beside=_beside(trace, row, compile_, types),
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
 
@@ -160,6 +162,13 @@ def _rewritten(trace: Trace, row: Recompile, compile_: Compile) -> Written | Non
         return None
     block = block_around(trace.blocks, compile_.location)
     return rewrite(block, row.argument) if block is not None else None
+
+
+def _beside(trace: Trace, row: Recompile, compile_: Compile, types: Mapping[str, str]) -> str:
+    """The type of the arrays that a function computes with beside a number."""
+    number = row.argument if row.cause == "python_scalar" and compile_.stack == "tensorflow" else None
+    block = block_around(trace.blocks, compile_.location) if compile_.location is not None and number else None
+    return type_beside(block, number, types) if block is not None and number is not None else ""
 
 
 def _optimizer(trace: Trace, caller: Location, line: str) -> str:

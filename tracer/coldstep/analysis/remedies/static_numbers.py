@@ -32,7 +32,7 @@ def without_static(block: Block, argument: str) -> Written | None:
     held = [name for given in static.values() for name in given or ()]
     if jit not in _JIT or argument not in held or None in static.values() or not {*held} <= {*names}:
         return None
-    if not _only_computes(function, argument, {*names} - {*held}):
+    if not only_computes(function, argument, {*names} - {*held}):
         return None
     rest = [ast.unparse(key) for key in decorator.keywords if key.arg not in _STATIC]
     if kept := [repr(name) for name in dict.fromkeys(held) if name != argument]:
@@ -51,7 +51,7 @@ def _listed(value: ast.expr, parameters: list[str]) -> list[str] | None:
     return [name for name in names if isinstance(name, str)] if all(isinstance(name, str) for name in names) else None
 
 
-def _only_computes(function: ast.FunctionDef, argument: str, arrays: set[str]) -> bool:
+def only_computes(function: ast.FunctionDef, argument: str, arrays: set[str]) -> bool:
     """Whether each use of an argument is an operand beside something of an array's."""
     made = {*arrays}
     for node in ast.walk(function):
@@ -59,10 +59,10 @@ def _only_computes(function: ast.FunctionDef, argument: str, arrays: set[str]) -
             made |= {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
     above = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
     uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == argument]
-    return bool(uses) and all(any(_is_of(each, made) for each in _operations(node, above)) for node in uses)
+    return bool(uses) and all(any(_is_of(each, made) for each in operations(node, above)) for node in uses)
 
 
-def _operations(node: ast.expr, above: dict[ast.AST, ast.AST]) -> Iterator[ast.BinOp | ast.Compare]:
+def operations(node: ast.expr, above: dict[ast.AST, ast.AST]) -> Iterator[ast.BinOp | ast.Compare]:
     """The arithmetic that a value is part of, from the innermost outwards, and the comparison around that."""
     at: ast.AST | None = above.get(node)
     while isinstance(at, ast.UnaryOp) or (isinstance(at, ast.BinOp) and isinstance(at.op, _ARITHMETIC)):

@@ -104,7 +104,7 @@ def is_trainers_loop(compile_: Compile) -> bool:
 
 # --- remedies -----------------------------------------------------------------------------------------------------
 
-_AS_CONSTANT = "{expression} = tf.convert_to_tensor({expression})"
+_AS_TENSOR = "{expression} = tf.cast({expression}, {dtype})"
 _OPEN = "input_signature={signature}"
 
 REMEDIES = {
@@ -155,10 +155,12 @@ REMEDIES = {
     "requires_grad": Row("Give {argument} the same trainable at every call: each is a trace of its own."),
     "aliasing": Row("Pass {argument} as a variable of its own at every call, or always as the same one."),
     "python_scalar": Row(
-        "Pass {argument} as a tensor, tf.constant({argument}): each value of a Python number, bool or string is "
-        "traced. Where the code needs the value itself, keep its values few.",
-        above=_AS_CONSTANT,
+        "Pass {argument} as a tensor, tf.constant({argument}, dtype=…) with the dtype that it is computed with: each "
+        "value of a Python number, bool or string is traced. Where the code needs the value itself, keep its values "
+        "few.",
+        above=_AS_TENSOR,
         each=True,
+        changes="rounding",
     ),
     "module_attribute": Row(
         "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
