@@ -84,6 +84,7 @@ docs: venv  # the site, at http://127.0.0.1:8000 until Ctrl-C
 	@$(RUN) -m mkdocs serve -q -f "$$($(RUN) docs/build.py)"
 
 dist: venv  # sdist and wheel in dist/, the wheel installed into an environment of its own, and tried there
+	@$(RUN) changelog.d/fold.py  # the fragments become CHANGELOG.md's, and are gone: commit that
 	@rm -rf dist build/clean
 	@$(RUN) -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
 	@$(RUN) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist dist/*.tar.gz

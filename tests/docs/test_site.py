@@ -81,6 +81,16 @@ def test_a_model_is_given_every_page(build: ModuleType, tmp_path: Path) -> None:
     assert sorted(listed) == sorted(str(path.relative_to(pages)) for path in pages.rglob("*.md"))
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_each_how_to_has_a_picture_that_no_other_has(page: Path) -> None:
+    def pictures(of: Path) -> set[Path]:
+        return {(of.parent / name).resolve() for name in re.findall(r"!\[[^\]]+\]\((\S+\.png)\)", of.read_text())}
+
+    own = pictures(page) - set().union(*(pictures(other) for other in page.parent.glob("*.md") if other != page))
+    assert own
+    assert all(picture.stat().st_size < 250_000 for picture in own)
+
+
 def test_the_pages_stay_few() -> None:
     assert sum(len(path.read_text().splitlines()) for path in DOCS.rglob("*.md")) <= MOST_LINES
 

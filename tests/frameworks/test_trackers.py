@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import coldstep
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/trainers.md").read_text()
 HF, LIGHTNING, KERAS = re.findall(r"```python\n(class Watched.*?)```", PAGE, re.DOTALL)
+_BLOCK = 32_768
 NAMES = {f"coldstep/{name}" for name in ("compiles", "compile_s", "recompiles", "recompile_s", "cache_hits")}
 
 
@@ -43,19 +45,40 @@ def in_mlflow(folder: Path) -> dict[str, float]:
     return {f"coldstep/{path.name}": float(path.read_text().split()[-2]) for path in files}
 
 
-def in_wandb(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], set[str]]:
-    """Have W&B write offline, below the folder; what then gives the names that are in its file."""
+def in_wandb(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], dict[str, float]]:
+    """Have W&B write offline, below the folder; what then gives the last figures that are in its file."""
     wandb = pytest.importorskip("wandb")
     for name, value in (("WANDB_MODE", "offline"), ("WANDB_DIR", str(folder)), ("WANDB_SILENT", "true")):
         monkeypatch.setenv(name, value)
 
-    def logged() -> set[str]:
+    def logged() -> dict[str, float]:
+        from wandb.proto import wandb_internal_pb2
+
         wandb.finish()
         wandb.teardown()  # its own process writes the file, and may not have yet
         [file] = folder.rglob("*.wandb")
-        return {name.decode() for name in re.findall(rb"(?:train/)?coldstep/[a-z_]+", file.read_bytes())}
+        figures = {}
+        for record in _records(file.read_bytes()):
+            items = wandb_internal_pb2.Record.FromString(record).history.item
+            figures |= {item.key or "/".join(item.nested_key): item.value_json for item in items}
+        return {name: float(value) for name, value in figures.items() if "coldstep/" in name}
 
     return logged
+
+
+def _records(file: bytes) -> Iterator[bytes]:
+    """W&B's file is a log of LevelDB's: pieces of records, none across the end of 32 KiB, the first or last marked."""
+    at, whole = 7, b""
+    while at < len(file):
+        if (left := _BLOCK - at % _BLOCK) < 7:
+            at += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", file, at)
+        whole += file[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # the whole of a record, its last piece
+            yield whole
+            whole = b""
 
 
 @pytest.mark.torch
@@ -95,7 +118,9 @@ def test_hugging_faces_trainer_hands_them_to_all(tmp_path: Path, monkeypatch: py
     assert {f"train/{name}" for name in NAMES} <= shown.keys()
     assert shown["train/coldstep/compiles"] == compiles
     assert in_mlflow(tmp_path / "mlruns")["coldstep/compiles"] == compiles
-    assert {f"train/{name}" for name in NAMES} <= logged()
+    figures = logged()
+    assert figures.keys() >= {f"train/{name}" for name in NAMES}
+    assert figures["train/coldstep/compiles"] == compiles
 
 
 @pytest.mark.torch
@@ -135,22 +160,59 @@ def test_lightning_hands_them_to_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert shown.keys() >= NAMES
     assert shown["coldstep/compiles"] == compiles > 0
     assert in_mlflow(tmp_path / "mlruns")["coldstep/compiles"] == compiles
-    assert logged() >= NAMES
+    figures = logged()
+    assert figures.keys() >= NAMES
+    assert figures["coldstep/compiles"] == compiles
+
+
+def compiles_of_keras(folder: Path, *trackers: Any) -> int:
+    """Train a model of Keras', the page's callback before the trackers' own; how many compiles coldstep counted."""
+    import keras
+    import numpy as np
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with coldstep.trace(folder / "run.pftrace", device="off") as run:
+        callbacks = [defined(KERAS, keras=keras, run=run)(), *trackers]
+        model.fit(np.ones((20, 4)), np.ones(20), batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
+    return int(run.metrics()["compiles"])
 
 
 @pytest.mark.tensorflow
 def test_keras_hands_them_to_tensorboard(tmp_path: Path) -> None:
     keras = pytest.importorskip("keras")
-    import numpy as np
-
-    model = keras.Sequential([keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    with coldstep.trace(tmp_path / "run.pftrace", device="off") as run:
-        callbacks = [defined(KERAS, keras=keras, run=run)(), keras.callbacks.TensorBoard(tmp_path / "logs")]
-        model.fit(np.ones((20, 4)), np.ones(20), batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
+    compiles = compiles_of_keras(tmp_path, keras.callbacks.TensorBoard(tmp_path / "logs"))
     shown = {tag.removeprefix("epoch_"): value for tag, value in in_tensorboard(tmp_path / "logs").items()}
     assert shown.keys() >= NAMES
-    assert shown["coldstep/compiles"] == run.metrics()["compiles"] > 0
+    assert shown["coldstep/compiles"] == compiles > 0
+
+
+@pytest.mark.tensorflow
+def test_keras_hands_them_to_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = in_wandb(monkeypatch, tmp_path)
+    import wandb
+    from wandb.integration.keras import WandbMetricsLogger
+
+    wandb.init(project="tried")
+    compiles = compiles_of_keras(tmp_path, WandbMetricsLogger())
+    figures = {name.removeprefix("epoch/"): value for name, value in logged().items()}
+    assert figures.keys() >= NAMES
+    assert figures["coldstep/compiles"] == compiles > 0
+
+
+@pytest.mark.tensorflow
+def test_keras_hands_them_to_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")  # mlflow.keras imports it
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri(f"file:{tmp_path}/mlruns")
+    from mlflow.keras import MlflowCallback
+
+    with mlflow.start_run():
+        compiles = compiles_of_keras(tmp_path, MlflowCallback())
+    figures = in_mlflow(tmp_path / "mlruns")
+    assert figures.keys() >= NAMES
+    assert figures["coldstep/compiles"] == compiles > 0
 
 
 def test_the_page_names_every_key_of_the_summary() -> None:

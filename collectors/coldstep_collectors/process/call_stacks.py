@@ -314,7 +314,7 @@ class _Modules:
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
-        for name, module in list(sys.modules.items()):
+        for name, module in sys.modules.copy().items():  # as in `own_package`
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and name not in ("__main__", "__mp_main__"):
                 self._known.setdefault(file, name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +19,7 @@ import coldstep_collectors
 import coldstep_viewers
 from coldstep._util import own_package
 from coldstep.places import Places, below_packages, location_of, module_of, origin_elsewhere
+from coldstep_collectors.process import call_stacks
 
 PACKAGES = sysconfig.get_path("purelib")
 STANDARD = sysconfig.get_path("stdlib")
@@ -180,6 +183,33 @@ def test_a_package_that_uses_a_framework_is_looked_through_once(monkeypatch: pyt
     places = Places()
     assert all(places.is_users(f"{PACKAGES}/tool/layer{number}.py") for number in range(100))
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize(
+    "look", [lambda: Places().is_users(f"{PACKAGES}/tool/layer.py"), lambda: call_stacks._Modules().of("a.py")]
+)
+def test_a_module_that_comes_during_a_look_at_all_fails_nothing(
+    look: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until Python 3.12 a collection of garbage may begin within the look, and another thread go on meanwhile."""
+    _installed(monkeypatch)
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec("tool.cli", None, origin=f"{PACKAGES}/tool/cli.py")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    many = {f"other{number}": main for number in range(5_000)}  # more pairs than Python keeps for the next ones
+    monkeypatch.setattr(sys, "modules", sys.modules | many)  # which Python's own import goes on without
+
+    def come(*_: object) -> None:
+        sys.modules[f"made{len(sys.modules)}"] = main
+
+    often = gc.get_threshold()
+    gc.callbacks.append(come)
+    gc.set_threshold(1)
+    try:
+        assert look()
+    finally:
+        gc.set_threshold(*often)
+        gc.callbacks.remove(come)
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:

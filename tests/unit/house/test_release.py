@@ -47,6 +47,31 @@ def test_the_version_is_the_one_on_top_of_the_changelog() -> None:
     assert setup()["metadata"]["version"] == top[1]
 
 
+def test_a_fragment_of_the_changelog_is_one_line() -> None:
+    fragments = [path.read_text() for path in (ROOT / "changelog.d").glob("*.md")]
+    assert [
+        text for text in fragments if not re.fullmatch(r"[A-Z`].*[.]\n", text)
+    ] == []  # Steps of optimizers are seen.
+
+
+def test_fragments_go_below_the_top_version_and_leave_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "changelog.d"))
+    import fold
+
+    folder, changelog = tmp_path / "changelog.d", tmp_path / "CHANGELOG.md"
+    folder.mkdir()
+    changelog.write_text("# Changelog\n\n## 0.2.0 (unreleased)\n\nSome prose.\n\n## 0.1.0\n\n- Old.\n")
+    for names in (("b", "a"), ("c",)):
+        for name in names:
+            (folder / f"{name}.md").write_text(f"Mended {name}.\n")
+        fold.fold(folder, changelog)
+    assert list(folder.iterdir()) == []
+    assert changelog.read_text() == (
+        "# Changelog\n\n## 0.2.0 (unreleased)\n\n- Mended c.\n- Mended a.\n- Mended b.\n\nSome prose.\n\n"
+        "## 0.1.0\n\n- Old.\n"
+    )
+
+
 def test_the_metadata_is_whole() -> None:
     metadata = setup()["metadata"]
     assert {"name", "version", "description", "long_description", "license", "classifiers", "keywords"} <= {*metadata}

@@ -50,7 +50,8 @@ def _uses_a_framework(package: str) -> bool:
         return False
     if package not in _users:  # a look at thousands of modules, for each file of a package that is being imported
         below = f"{package}."
-        modules = [module for name, module in list(sys.modules.items()) if name == package or name.startswith(below)]
+        # a copy: a list of pairs may have garbage collected within it, and other threads import meanwhile
+        modules = [module for name, module in sys.modules.copy().items() if name == package or name.startswith(below)]
         if any(_is_of_a_framework(value) for module in modules for value in list(vars(module).values())):
             _users.add(package)
     return package in _users
