@@ -101,6 +101,10 @@ def test_a_recompile_that_is_an_error_is_a_failed_compile(tmp_path: Path) -> Non
     trace = traced(text, tmp_path)
     assert [(row.function, row.outcome) for row in trace.compiles] == [("forward", "failed")]
     assert "RecompileError" in failures(trace)[0]
+    short = text.partition(" in /venv")[0] + "\n    - 0/0: tensor 'x' size mismatch at index 1. expected 24, actual 48\n"
+    [error] = failures(traced(short, tmp_path))
+    assert error.startswith("forward failed to compile: RecompileError: Recompiling function forward - 0/0: tensor 'x'")
+    assert error.endswith("expected 24, actual 48")
 
 
 @pytest.mark.parametrize("file", ["torch/_dynamo/variables/tensor.py", r"Lib\torch\_dynamo\variables\tensor.py"])
@@ -209,12 +213,29 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "not in the log",
         ),
         (
+            "[06:11:42.310] ❌ [ERROR] Error in Phase 1 (Encoding): Data-dependent branching\n"
+            "  Explanation: Detected data-dependent branching\n  Hint: Use `torch.cond`.\n\n"
+            "  Developer debug context: attempted to jump with TensorVariable()\n\n For more details about this graph "
+            "break, please visit: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html\n\n"
+            'from user code:\n   File "/repo/net.py", line 7, in encode\n    if x.sum() > 0:\n',
+            "encode failed to compile: Unsupported: Detected data-dependent branching Hint: Use `torch.cond`.",
+        ),
+        (
+            "Dynamic control flow is not supported at the moment. Please use functorch.experimental.control_flow.cond "
+            'to\n\nfrom user code:\n  ...\n  File "net.py", line 7, in scale\n    if n > most:\n',
+            "scale failed to compile: UserError: Dynamic control flow is not supported at the moment",
+        ),
+        (
+            'from user code:\n   File "/repo/net.py", line 7, in forward\n    return self.a(x)\n',
+            "forward failed to compile: not in the log",
+        ),
+        (
             "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718] torch._dynamo.exc.Unsupported: no such operation\n"
             "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718]   Explanation: it returned a string\n",
             "it returned a string",
         ),
     ],
-    ids=["suppressed", "bare", "notebook", "empty", "middle", "vllm"],
+    ids=["suppressed", "bare", "notebook", "empty", "middle", "explained", "user", "place", "vllm"],
 )
 def test_an_error_without_its_head_or_class_is_a_failed_compile(text: str, words: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
@@ -331,6 +352,15 @@ Traceback (most recent call last):
     compiled_fn = compiler_fn(gm, self.example_inputs())
                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 """,
+    "pytest": """\
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+/venv/torch/_dynamo/eval_frame.py:451: in _fn
+    return fn(*args, **kwargs)
+/venv/torch/_dynamo/convert_frame.py:921: in catch_errors
+    return callback(frame, cache_entry, hooks, frame_state, skip=1)
+/usr/lib/python3.8/contextlib.py:75: in inner
+    return func(*args, **kwds)
+/usr/local/lib/python3.8/dist-""",
     "head": """\
 InductorError                             Traceback (most recent call last)
 Cell In[1], line 10
@@ -359,6 +389,14 @@ def test_an_error_of_any_class_below_a_stack_through_dynamo_is_that_of_a_compile
     ]
     with pytest.raises(TraceError, match="holds no"):  # what the log goes on with shows that none was printed
         traced(f"{STACKS['windows']}step 2 loss 0.4\nOSError: no such file\n", tmp_path)
+
+
+def test_an_error_that_pytest_sums_up_is_one(tmp_path: Path) -> None:
+    text = f"{STACKS['pytest']}\nE   torch._dynamo.exc.Unsupported: no such operation here\n\n/venv/x.py:3: Unsupported\n"
+    summary = "FAILED tests/test_net.py::test_step - torch._dynamo.exc.Unsupported: no such op...\n"
+    assert failures(traced(text + summary, tmp_path)) == [
+        "a function failed to compile: Unsupported: no such operation here"
+    ]
 
 
 def test_an_error_names_the_one_that_it_was_made_of(tmp_path: Path) -> None:
@@ -399,6 +437,34 @@ def test_guards_that_cannot_be_made_are_a_failed_compile(tmp_path: Path) -> None
         f"E{stamp}_guards.py:283] [0/0] Name: ''\n"
     )
     assert [row.outcome for row in traced(text, tmp_path).compiles] == ["failed"]
+
+
+def test_a_size_that_a_guards_words_lack_is_not_known(tmp_path: Path) -> None:
+    text = (
+        "V0412 20:15:09.771000 1840 torch/_dynamo/guards.py:3050] [0/1] [__recompiles]     - 0/0: "
+        "math.trunc(self._modules['embed'].most ** 0.5) != (hidden.size()[3] // self._modules['embed'].patch)\n"
+    )
+    trace = traced(text, tmp_path)
+    assert (trace.recompiles[0].cause, trace.recompiles[0].argument) == ("shape", "hidden")
+    assert "→ not known" in " ".join(render(trace).split())
+
+
+REPORTED = """\
+- **Exception Type:** torch._dynamo.exc.BackendCompilerFailed
+- **Exception Message:** backend='inductor' raised:
+RuntimeError: `ptxas` failed with error code 4294967295: 
+
+KSampler
+backend='inductor' raised:
+RuntimeError: `ptxas` failed with error code 4294967295:
+
+Set TORCH_LOGS="+dynamo" and TORCHDYNAMO_VERBOSE=1 for more information
+"""
+
+
+def test_an_error_that_a_report_has_by_its_class_and_twice_is_one(tmp_path: Path) -> None:
+    [error] = failures(traced(REPORTED, tmp_path))
+    assert "BackendCompilerFailed: backend='inductor' raised: RuntimeError: `ptxas` failed" in error
 
 
 def test_a_recompile_with_all_its_guards_need_have_no_stamp(tmp_path: Path) -> None:
