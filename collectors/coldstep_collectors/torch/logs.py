@@ -59,7 +59,10 @@ _ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupp
 _GIVEN_UP = re.compile(r"torch\._(?:dynamo|inductor)\.exc\.(?P<error>\w{1,99}: .+)")
 _GIVES_UP = "/convert_frame.py:"
 # PyTorch 2.8: "  File "/venv/torch/_dynamo/convert_frame.py", line 1059, in _compile"
-_IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/]\w{1,99}\.py", line \d')
+# PyTorch 2.9: "  File "/venv/torch/_dynamo/repro/after_dynamo.py", line 150, in __call__"
+_IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/][\w\\/]{1,99}\.py", line \d')
+# PyTorch 2.6: "  File "/repo/train.py", line 944, in step"
+_IN_STACK = re.compile(r'\s{2}File "')
 # Python: "AssertionError:"
 _CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
@@ -75,6 +78,8 @@ _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):
 # PyTorch 2.0: "Step 1: torchdynamo start tracing generate"
 # PyTorch 2.1, 2.8: "Step 1: torchdynamo start tracing fn /repo/train.py:3"
 _TRACING = re.compile(r"Step 1: torchdynamo start tracing (?P<name>[\w.]+)(?: (?P<file>.+):(?P<line>\d+))?$")
+# PyTorch 2.1, 2.3: "Step 1: torchdynamo done tracing fn (RETURN_VALUE)"
+_TRACED = re.compile(r"Step 1: torchdynamo done tracing (?P<name>[\w.]+)")
 _GUARDS_FAIL = "Error while creating guard:"
 _TRACEBACK = "Traceback (most recent call last)"
 _ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
@@ -135,7 +140,7 @@ class TorchLogs:
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
                                           *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
                                           b"Error while creating guard:",
-                                          b"torchdynamo start ",
+                                          b"torchdynamo start ", b"torchdynamo done tracing ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
     def __init__(self, log: Log) -> None:
@@ -366,6 +371,9 @@ class TorchLogs:
         message = self._breaking.get(frame.numbers)
         if message is None and (given_up := _GIVEN_UP.match(text)):  # its begin is lost
             text = f"Graph break: {given_up['error'].partition(': ')[2]} from user code at:"
+        elif message is None and _IN_STACK.match(text):  # likewise
+            message = self._breaking[frame.numbers] = _Message(frame, ns, [_WARNED])
+            message.lines += [f"{_TRACEBACK}:"] * (_IN_DYNAMO.match(text) is not None)
         if text.startswith(_READS if self._warns else _BREAKS):
             if message is not None and not message.is_warning_alone:
                 self._close(message)
@@ -406,6 +414,8 @@ class TorchLogs:
             _locate(frame, match)
         elif (match := _TRACING.match(text)) and not frame.file:
             _locate(frame, match)
+        elif match := _TRACED.match(text):
+            frame.name = frame.name or match["name"]
         elif match := _SYMBOL.match(text):
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
         elif match := _REPLACED.match(text):

@@ -157,6 +157,16 @@ def test_a_break_that_is_cut_before_its_reason_says_so(tmp_path: Path) -> None:
     assert "not in the log" in row.reason
 
 
+def test_the_midst_of_a_graph_breaks_stack_is_a_graph_break(tmp_path: Path) -> None:
+    stamp = "V1203 09:44:10.118000 902 torch/_dynamo/symbolic_convert.py:416] [0/0] [__graph_breaks] "
+    words = ('  File "/venv/torch/_dynamo/symbolic_convert.py", line 944, in step', "    self.dispatch_table[inst](self)")
+    trace = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path)
+    [row] = trace.graph_breaks
+    assert "not in the log" in row.reason
+    assert row.location is None
+    assert "frame 0" in render(trace)
+
+
 def test_where_a_log_has_no_costs_its_advice_is_what_to_change(tmp_path: Path) -> None:
     stamp = "W0921 18:32:27.863000 6084 torch/_dynamo/convert_frame.py:964] [9/64] "
     text = (
@@ -213,6 +223,12 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "not in the log",
         ),
         (
+            "W0918 20:03:11.902000 7720 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1280]   File "
+            '"D:\\env\\Lib\\site-packages\\torch\\_dynamo\\repro\\after_dynamo.py", line 150, in __call__\n\n'
+            "W0918 20:03:11.902000 7720 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1280]     gm = f()\n",
+            "not in the log",
+        ),
+        (
             "[06:11:42.310] ❌ [ERROR] Error in Phase 1 (Encoding): Data-dependent branching\n"
             "  Explanation: Detected data-dependent branching\n  Hint: Use `torch.cond`.\n\n"
             "  Developer debug context: attempted to jump with TensorVariable()\n\n For more details about this graph "
@@ -235,7 +251,7 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "it returned a string",
         ),
     ],
-    ids=["suppressed", "bare", "notebook", "empty", "middle", "explained", "user", "place", "vllm"],
+    ids=["suppressed", "bare", "notebook", "empty", "middle", "inner", "explained", "user", "place", "vllm"],
 )
 def test_an_error_without_its_head_or_class_is_a_failed_compile(text: str, words: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
@@ -317,6 +333,8 @@ def test_what_dynamo_traces_is_a_compile_once_where_lines_have_no_numbers(tmp_pa
     numbered = (
         "[2024-02-05 15:21:42,426] [0/0] torch._dynamo.symbolic_convert: [INFO] Step 1: torchdynamo start tracing "
     )
+    [ended] = traced(f"{numbered.replace('start', 'done')}fn (RETURN_VALUE)\n", tmp_path).compiles
+    assert (ended.function, ended.location) == ("fn", None)
     [row] = traced(f"{numbered}fn /repo/debug.py:3\n", tmp_path).compiles
     assert row.location == coldstep.model.Location("/repo/debug.py", 3, "fn")
 
