@@ -82,12 +82,15 @@ _SUMMED_UP = re.compile(r"(?:FAILED|ERROR) \S{1,500} - ")
 # PyTorch 2.8: "  - You marked L['x'].size()[0] as dynamic but your code specialized it to be a constant (5)"
 # PyTorch 2.13: "    - 0/0: tensor 'x' size mismatch at index 1. expected 16, actual 32"
 _DETAIL = re.compile(
-    r"\s*(?:Explanation|Hint|Developer debug context): \S|  - (?:You marked|Not all values of) |\s*- \d+/\d+(?:_\d+)?: \S"
+    r"\s*(?:Explanation|Hint|Developer debug context): \S|  - (?:You marked|Not all values of) "
+    r"|\s*- \d+/\d+(?:_\d+)?: \S"
 )
 # PyTorch 2.13: "RecompileError: Recompiling function forward"
 _RECOMPILED = re.compile(r"RecompileError: Recompiling function (?P<name>\S{1,200})$")
 # PyTorch 2.7: "  Explanation: Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`)."
-_WITHOUT_CLASS = re.compile(r"\s{2}Explanation: (?P<unsupported>\S.*)|(?P<of_user>Dynamic control flow is not supported.*)")
+_WITHOUT_CLASS = re.compile(
+    r"\s{2}Explanation: (?P<unsupported>\S.*)|(?P<of_user>Dynamic control flow is not supported.*)"
+)
 _WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no function of Python's
 _USERS = "from user code:"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")

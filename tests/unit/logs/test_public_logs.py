@@ -101,7 +101,9 @@ def test_a_recompile_that_is_an_error_is_a_failed_compile(tmp_path: Path) -> Non
     trace = traced(text, tmp_path)
     assert [(row.function, row.outcome) for row in trace.compiles] == [("forward", "failed")]
     assert "RecompileError" in failures(trace)[0]
-    short = text.partition(" in /venv")[0] + "\n    - 0/0: tensor 'x' size mismatch at index 1. expected 24, actual 48\n"
+    short = (
+        text.partition(" in /venv")[0] + "\n    - 0/0: tensor 'x' size mismatch at index 1. expected 24, actual 48\n"
+    )
     [error] = failures(traced(short, tmp_path))
     assert error.startswith("forward failed to compile: RecompileError: Recompiling function forward - 0/0: tensor 'x'")
     assert error.endswith("expected 24, actual 48")
@@ -159,7 +161,10 @@ def test_a_break_that_is_cut_before_its_reason_says_so(tmp_path: Path) -> None:
 
 def test_the_midst_of_a_graph_breaks_stack_is_a_graph_break(tmp_path: Path) -> None:
     stamp = "V1203 09:44:10.118000 902 torch/_dynamo/symbolic_convert.py:416] [0/0] [__graph_breaks] "
-    words = ('  File "/venv/torch/_dynamo/symbolic_convert.py", line 944, in step', "    self.dispatch_table[inst](self)")
+    words = (
+        '  File "/venv/torch/_dynamo/symbolic_convert.py", line 944, in step',
+        "    self.dispatch_table[inst](self)",
+    )
     trace = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path)
     [row] = trace.graph_breaks
     assert "not in the log" in row.reason
@@ -410,7 +415,9 @@ def test_an_error_of_any_class_below_a_stack_through_dynamo_is_that_of_a_compile
 
 
 def test_an_error_that_pytest_sums_up_is_one(tmp_path: Path) -> None:
-    text = f"{STACKS['pytest']}\nE   torch._dynamo.exc.Unsupported: no such operation here\n\n/venv/x.py:3: Unsupported\n"
+    text = (
+        f"{STACKS['pytest']}\nE   torch._dynamo.exc.Unsupported: no such operation here\n\n/venv/x.py:3: Unsupported\n"
+    )
     summary = "FAILED tests/test_net.py::test_step - torch._dynamo.exc.Unsupported: no such op...\n"
     assert failures(traced(text + summary, tmp_path)) == [
         "a function failed to compile: Unsupported: no such operation here"
@@ -750,6 +757,70 @@ def test_alarms_of_one_name_are_no_recompile_and_a_time_may_come_before_its_alar
     assert {row.outcome for row in trace.compiles} == {"compiled"}
     assert sorted(row.wall_ns / 1e9 for row in trace.compiles) == [0, 121, 429.5]
     assert trace.recompiles == []
+
+
+FOLDED = """\
+2024-11-07 18:05:12.1: E external/xla/slow_operation_alarm.cc:65] Constant folding an instruction is taking > 1s:
+
+  %reduce-window.9 = s32[625000,16]{0,1} reduce-window(s32[625000,16]{0,1} %constant.181), to_apply=%region_5.120
+
+This isn't necessarily a bug; constant-folding is inherently a trade-off between compilation time and speed at runtime.
+
+2024-11-07 18:05:17.9: E external/xla/xla/service/slow_operation_alarm.cc:133] The operation took 6.790128s
+Constant folding an instruction is taking > 1s:
+
+  %reduce-window.9 = s32[625000,16]{0,1} reduce-window(s32[625000,16"""
+
+
+def test_constants_that_xla_folds_need_no_function_and_have_its_time_and_line(tmp_path: Path) -> None:
+    trace = traced(FOLDED, tmp_path)
+    assert [row.function for row in trace.compiles] == ["a program"]
+    assert "folded constants in it for 6.79 s (" in "".join(trace.collectors[0].missing)
+    metadata = 'metadata={op_name="jit(step)/jit(main)/scatter" source_file="/repo/net.py" source_line=61}'
+    placed = FOLDED.replace("to_apply=%region_5.120", metadata).partition("2024-11-07 18:05:17")[0]
+    trace = traced(f"{placed}2024-11-07 18:05:17.9: E slow_operation_alarm.cc:133] The operation took 1.43", tmp_path)
+    assert [row.function for row in trace.compiles] == ["step"]
+    assert "in it for more than 1 s, at /repo/net.py:61 (" in "".join(trace.collectors[0].missing)
+
+
+def test_a_time_below_constants_may_be_that_of_a_compile(tmp_path: Path) -> None:
+    took = "2024-11-07 18:09:17.9: E slow_operation_alarm.cc:133] The operation took 2m6.5s\n\n"
+    alarm = "[Compiling module jit_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS=\n"
+    trace = traced(FOLDED.partition("2024-11-07 18:05:17")[0] + took + alarm, tmp_path)
+    assert sorted((row.function, row.wall_ns) for row in trace.compiles) == [
+        ("a program", 0),
+        ("step", 126_500_000_000),
+    ]
+    assert "for more than 1 s" in "".join(trace.collectors[0].missing)
+
+
+def test_constants_that_jax_warns_of_are_those_of_a_program(tmp_path: Path) -> None:
+    text = (
+        "UserWarning: A large amount of constants were captured during lowering (96.00GB total). \nIf this is "
+        "intentional, disable this warning by setting JAX_CAPTURED_CONSTANTS_WARN_BYTES=-1. \n"
+    )
+    trace = traced(text, tmp_path)
+    assert [row.function for row in trace.compiles] == ["a program"]
+    [_, missing] = trace.collectors[0].missing
+    assert "holds 96.00GB of constants" in missing
+    assert "JAX_CAPTURED_CONSTANTS_REPORT_FRAMES" in missing
+
+
+OUT_OF_MEMORY = (
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
+    "memory space hbm. Used 20.71G of 7.48G hbm. Exceeded hbm capacity by 13.23G.\n"
+)
+
+
+def test_a_program_too_large_for_its_device_is_a_failed_compile(tmp_path: Path) -> None:
+    [error] = failures(traced(f'  File "/repo/fit.py", line 65, in train\n{OUT_OF_MEMORY}', tmp_path))
+    assert error.startswith(
+        "a program failed to compile: XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent"
+    )
+    assert "Used 20.71G of 7.48G hbm" in error
+    largest = '  1. Size: 2.00G\n     Operator: op_name="jit(train_step)/jit(main)/jvp(Net)/dot_general[dimension_num\n'
+    [error] = failures(traced(f"{OUT_OF_MEMORY}\nTotal hbm usage >= 21.3G:\n{largest}{OUT_OF_MEMORY}", tmp_path))
+    assert error.startswith("train_step failed to compile")
 
 
 def test_the_number_in_a_stamp_of_xlas_is_a_threads(tmp_path: Path) -> None:
