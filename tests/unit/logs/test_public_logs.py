@@ -290,6 +290,15 @@ def test_a_line_of_vllms_may_be_broken(tmp_path: Path) -> None:
     assert (row.wall_ns, row.outcome) == (9_220_000_000, "cache_hit")
 
 
+def test_a_worker_of_vllms_is_its_rank_and_a_cut_line_is_one(tmp_path: Path) -> None:
+    line = "(Worker_TP{0}_EP{0} pid=31{0}) INFO 10-02 14:07:41 [backends.py:559] Dynamo bytecode transform time: {1}\n"
+    text = line.format(3, "11.27 s") + line.format(1, "12.40 s")
+    cut = "(Worker_TP3_EP3 pid=313) INFO 10-02 14:07:49 [monitor.py:34] torch.compile takes 12."
+    trace = traced(text + cut, tmp_path)
+    assert sorted(row.rank for row in trace.processes) == [1, 3]
+    assert trace.run.ended == "killed"
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
