@@ -11,7 +11,7 @@ from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
-from coldstep_collectors.torch._private.breaks import BreakReason
+from coldstep_collectors.torch._private.breaks import BreakReason, resumed
 from coldstep_collectors.torch.inductor_log import AutotuneLines
 from coldstep_collectors.torch.log_frames import about_break
 from coldstep_collectors.torch.vllm_log import VllmLines
@@ -38,7 +38,7 @@ _ERROR = re.compile(
 # Python: "RuntimeError: Cannot find a working triton installation."
 # Pytest: "E       RuntimeError: Cannot find a working triton installation."
 _ANY_ERROR = re.compile(
-    r"(?:E {3,9})?(?:[\w.]{1,200}\.)?(?P<text>(?P<kind>\w{0,99}(?:Error|Exception|Failed|Unsupported))(?:: .*)?)$"
+    r"(?:E {3,9})?(?:[\w.]{1,200}\.)?(?P<text>(?P<kind>\w{0,99}(?:Error|Exception|Failed|Unsupported))(?::(?: .*)?)?)$"
 )
 # PyTorch 2.0, 2.13: "Set TORCH_LOGS="+dynamo" and TORCHDYNAMO_VERBOSE=1 for more information"
 _OF_DYNAMO = "TORCHDYNAMO_VERBOSE=1"
@@ -57,6 +57,8 @@ _IN_COMPILER = re.compile(
     r"|inductor[\\/](?:graph|scheduler|lowering|codegen[\\/]\w{1,40}))\.py"
     r"(?:\", line \d{1,9}, in |:\d{1,9}(?:, in |: in ))"
 )
+# PyTorch 2.8: "    raise e.remove_dynamo_frames() from None  # see TORCHDYNAMO_VERBOSE=1"
+_RAISED_AGAIN = "    raise e.remove_dynamo_frames() from None"
 # Jupyter: "InductorError                             Traceback (most recent call last)"
 _HEAD = re.compile(rf"(?P<text>{'|'.join(_OWN)}) {{2,}}Traceback \(most recent call last\)$")
 # Python: "  File "/usr/lib/python3.11/contextlib.py", line 81, in inner"
@@ -153,7 +155,7 @@ class Failure:
         if (id := log.new_compile()) is not None:
             begin = Begin(self.ns, self.about["function"], "torch", None, id, self.about)
             log.emit(begin)
-            log.emit(End(self.ns, begin, self.ending))
+            log.emit(End(self.ns, begin, self.ending | {"outcome": "failed"}))  # at its limit, too: it is an error
 
 
 class Errors:
@@ -275,7 +277,8 @@ class Errors:
     def _goes_through(self, line: Line) -> bool:
         """A line of a stack through Dynamo: such an error is that of a compile, whatever its class."""
         head = _HEAD.match(line.text)
-        if head is not None or (self._stack is None and _IN_COMPILER.match(line.text)):
+        is_inside = _IN_COMPILER.match(line.text) or _RAISED_AGAIN in line.text
+        if head is not None or (self._stack is None and is_inside):
             error = f"{head['text']}: {NO_ERROR}" if head is not None else NO_ERROR
             about = about_unasked("dynamo", "a function")
             self._stack = Failure(line.ns, about, {"outcome": "failed", "error": error})
@@ -298,7 +301,8 @@ class Errors:
         if self._of_user and (match := _FRAME.search(text)):
             failed.compiled = failed.compiled or (match["file"], match["name"])
             if not is_installed(match["file"]):
-                failed.about |= about_unasked("dynamo", match["name"], match["file"], int(match["line"]))
+                name, _ = resumed(match["name"]) or (match["name"], 0)
+                failed.about |= about_unasked("dynamo", name, match["file"], int(match["line"]))
             return self._is_sure
         if (self._lines == 1 and failed.ending["error"].endswith(" raised:")) or _DETAIL.match(text):
             failed.ending["error"] += f" {text.strip()}"

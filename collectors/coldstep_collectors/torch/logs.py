@@ -70,7 +70,7 @@ _CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?)(?: \[[^\]]*\]|$)")
 # PyTorch 2.4: "eval Eq(s0, 4) [guard added] at train.py:111 in pinned (_subclasses/fake_impls.py:1016 in infer_size)"
 # PyTorch 2.13: "eval Eq(s1, 4) [guard added] y = t.f()  # swap.py:19 in g (_subclasses/fake_impls.py:1178 in size)"
-_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where>.*?:\d+ in [^\s,]+)")
+_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), (?P<value>\d+)\) \[guard added\] (?P<where>.*?:\d+ in [^\s,]+)")
 # PyTorch 2.9, 2.13: "set_replacement s77 = 5 (range_refined_to_singleton) VR[5, 5]"
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
@@ -421,16 +421,18 @@ class TorchLogs:
         elif match := _REPLACED.match(text):
             self._pin(frame, match[1])
         elif match := _PINNED.match(text):
-            self._pin(frame, match["symbol"], match["where"])
+            self._pin(frame, match["symbol"], match["where"], match["value"])
         else:
             self._on_warning(frame, text)
 
-    def _pin(self, frame: Frame, symbol: str, where: str | None = None) -> None:
+    def _pin(self, frame: Frame, symbol: str, where: str | None = None, value: str = "") -> None:
         """A symbol turns out to have one value only, since a line of the program asks for it."""
         if (entry := self._symbols.get((frame.compile.id, symbol))) is not None:
             self._frames.remove_symbol(frame, *entry)
             if where is not None:
                 frame.pinned[entry] = where.removeprefix("at ")
+        elif where is not None and symbol[:1] == "s":  # what it stands for is lost
+            frame.pinned[f"{symbol} ({value})", "value"] = where.removeprefix("at ")
 
     def _on_warning(self, frame: Frame, text: str) -> None:
         if match := _LIMIT.match(text):

@@ -247,6 +247,11 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "scale failed to compile: UserError: Dynamic control flow is not supported at the moment",
         ),
         (
+            '  File "/venv/torch/_dynamo/variables/lists.py", line 106, in getitem_const\n    assert index\n'
+            'AssertionError:\n\nfrom user code:\n   File "/repo/net.py", line 7, in torch_dynamo_resume_in_step_at_6\n',
+            "step failed to compile: AssertionError",
+        ),
+        (
             'from user code:\n   File "/repo/net.py", line 7, in forward\n    return self.a(x)\n',
             "forward failed to compile: not in the log",
         ),
@@ -256,7 +261,19 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "it returned a string",
         ),
     ],
-    ids=["suppressed", "bare", "notebook", "empty", "middle", "inner", "explained", "user", "place", "vllm"],
+    ids=[
+        "suppressed",
+        "bare",
+        "notebook",
+        "empty",
+        "middle",
+        "inner",
+        "explained",
+        "user",
+        "wordless",
+        "place",
+        "vllm",
+    ],
 )
 def test_an_error_without_its_head_or_class_is_a_failed_compile(text: str, words: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
@@ -393,6 +410,12 @@ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
 /usr/lib/python3.8/contextlib.py:75: in inner
     return func(*args, **kwds)
 /usr/local/lib/python3.8/dist-""",
+    "raised_again": """\
+  File "/venv/torch/_dynamo/eval_frame.py", line 749, in compile_wrapper
+    raise e.remove_dynamo_frames() from None  # see TORCHDYNAMO_VERBOSE=1
+    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/venv/torch/_inductor/compile_fx.py", line 923, in _compile_fx_inner
+    raise Induc""",
     "head": """\
 InductorError                             Traceback (most recent call last)
 Cell In[1], line 10
@@ -452,6 +475,30 @@ def test_an_error_while_compiled_code_runs_is_no_failed_compile(tmp_path: Path) 
     )
     with pytest.raises(TraceError, match="holds no"):
         traced(text, tmp_path)
+
+
+def test_an_error_at_a_limit_alone_is_a_failed_compile(tmp_path: Path) -> None:
+    text = (
+        "torch._dynamo.exc.Unsupported: Dynamo recompile limit exceeded\n  Developer debug context: Limit type\n"
+        "\nThe above exception was the direct cause of the following exception:\n\n"
+        "torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True\n"
+    )
+    [error] = failures(traced(text, tmp_path))
+    assert error.startswith(
+        "a function failed to compile: FailOnRecompileLimitHit: Hard failure due to fullgraph=True;"
+    )
+    assert "made of Unsupported: Dynamo recompile limit exceeded" in error
+
+
+def test_a_size_whose_begin_is_lost_is_made_a_constant_by_a_line(tmp_path: Path) -> None:
+    stamp = "[2024-03-04 09:20:11,102] [0/4] torch.fx.experimental.symbolic_shapes: [INFO] "
+    text = f"{stamp}eval Eq(s6, 141022) [guard added] at gnn/base.py:98 in expand (fx/sym_node.py:320 in guard_int)\n"
+    cut = "[2024-03-04 09:20:11,257] [0/4] torch.fx.experimental.symbo"
+    trace = traced(text + cut, tmp_path)
+    assert (
+        "s6 (141022) is compiled in, since this line needs it: gnn/base.py:98 in expand" in trace.recompiles[0].evidence
+    )
+    assert trace.run.ended == "killed"
 
 
 def test_a_dimension_that_may_not_vary_is_a_failed_compile(tmp_path: Path) -> None:

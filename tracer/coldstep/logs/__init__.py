@@ -56,7 +56,8 @@ _ON_TIMES = (
 )
 """In the trace's note, where the lines have no time, no year, both."""
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
-_CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
+# PyTorch 2.1: "[2023-11-14 10:41:12,330] [0/1] torch._dynamo.gua"
+_CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$|\[\d{4}-[\d :,-]{15,25}\] (?:\[\d+/\d+\] )?torch[\w.]{0,99}$")
 
 
 class LeftOut(str):
