@@ -17,6 +17,7 @@ _FOLDING = re.compile(r"Constant folding an instruction is taking > (?P<s>\d{1,6
 _INSTRUCTION = re.compile(r"\s+%?(?P<name>[\w.-]{1,200}) (?:= |\(displaying the full)")
 # JAX 0.4: "metadata={op_name="jit(f)/jit(main)/reduce_sum[axes=(2,)]" source_file="train.py" source_line=13}"
 _OF_FUNCTION = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
+# JAX 0.4: "source_file="train.py" source_line=13"
 _AT = re.compile(r'source_file="(?P<file>[^"]{1,500})" source_line=(?P<line>\d{1,9})')
 # JAX 0.4: "The operation took 6.728977s"
 _TOOK = re.compile(r"The operation took (?:(?P<m>\d{1,9})m)?(?P<s>\d{1,9}(?:\.\d{1,12})?)s")
@@ -32,7 +33,7 @@ _FOLDED = (
 )
 _HELD = (
     "how long {name} took: the log has only that it holds {size} of constants (arrays that it should get as arguments; "
-    'the log names them with env: JAX_CAPTURED_CONSTANTS_REPORT_FRAMES: "-1")'
+    'which they are, the log has with env: JAX_CAPTURED_CONSTANTS_REPORT_FRAMES: "-1")'
 )
 
 
@@ -100,7 +101,7 @@ class Constants:
         self._folded[instruction] = _Folded(line.ns, name, place, took or self._seconds, took is not None)
 
     def programs(self) -> Iterator[tuple[str, int, str]]:
-        """Each program of which no more is known: its name, when it was spoken of, and what is missing."""
+        """Each program of which no more is known: its name, when a line speaks of it, and the words on what else is lacking."""
         by_function: dict[str, list[_Folded]] = {}
         for folded in self._folded.values():
             by_function.setdefault(folded.function, []).append(folded)
