@@ -1164,6 +1164,19 @@ Building wheels for collected packages: flash-attn
   subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.
 Compilation finished in 412.3 secs
 """,
+    "a-test-of-a-linter": """\
+tests/test_rules.py:31: in test_rule
+    check(rule)
+/venv/lib/python3.11/site-packages/lint/rules.py:12: in check
+    raise RuleError(rule)
+E       lint.RuleError: W12
+  Explanation: large constants were captured in a closure
+  Hint: pass them as arguments
+error from user code: 3 warnings
+E       RuntimeError: compilation failed: out of memory in memory space of the host
+FAILED tests/test_rules.py::test_rule - lint.RuleError: W12
+torch.compile takes a callable
+""",
     "a-training-run": """\
 INFO: torch.compile is off; set compile: true to turn it on
 GPU 0: cache 0 hits, 0 misses | metric: CompileTime n/a
