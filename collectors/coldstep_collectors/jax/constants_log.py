@@ -101,7 +101,7 @@ class Constants:
         self._folded[instruction] = _Folded(line.ns, name, place, took or self._seconds, took is not None)
 
     def programs(self) -> Iterator[tuple[str, int, str]]:
-        """Each program of which no more is known: its name, when a line speaks of it, and the words on what is lacking."""
+        """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks."""
         by_function: dict[str, list[_Folded]] = {}
         for folded in self._folded.values():
             by_function.setdefault(folded.function, []).append(folded)
