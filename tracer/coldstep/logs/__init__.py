@@ -413,6 +413,8 @@ class _Logs:
             names.append(" ".join(names))
         known = (self._of_file[name] for name in reversed(names) if name in self._of_file)
         process = next((each for each in known if each.may_be(line)), None)
+        if names and not self._of_file:  # the lines before, which name none, are of the first that is named
+            process = self._last
         if process is None:
             process = _Process(self._makers, self._ids)
             self._processes.append(process)
