@@ -263,8 +263,8 @@ class Errors:
 
     def _fail(self, name: str, file: str, number: int, ending: Args, ns: int, is_sure: bool = True) -> None:
         first = ""
-        if self._failed is not None and self._is_sure and self._chained:  # what that error was made of
-            self.failures.remove(self._failed)
+        if self._failed is not None and self._chained:  # what that error was made of
+            self.failures = [failure for failure in self.failures if failure is not self._failed]
             first = self._failed.ending["error"]
         self._failed, self._is_sure = (
             Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending, first=first),

@@ -80,6 +80,8 @@ _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):
 _TRACING = re.compile(r"Step 1: torchdynamo start tracing (?P<name>[\w.]+)(?: (?P<file>.+):(?P<line>\d+))?$")
 # PyTorch 2.1, 2.3: "Step 1: torchdynamo done tracing fn (RETURN_VALUE)"
 _TRACED = re.compile(r"Step 1: torchdynamo done tracing (?P<name>[\w.]+)")
+_OF_DYNAMO = ("FAILED INLINING ", "run_gc_after_compile", "TRACE ")
+"""Of lines that Dynamo prints on each compile, where it prints them at all."""
 _GUARDS_FAIL = "Error while creating guard:"
 _TRACEBACK = "Traceback (most recent call last)"
 _ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
@@ -154,6 +156,7 @@ class TorchLogs:
         """The limit that a compile without numbers has hit, until its function is named."""
         self._started: set[str] = set()
         self._announced: set[str] = set()
+        self._detailed: set[str] = set()
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._warned: list[breaks.BreakReason] = []
@@ -173,7 +176,10 @@ class TorchLogs:
         """Take in a line."""
         source = line.source.replace("\\", "/")
         self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
-        pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
+        pieces = take_apart(line)
+        if not pieces and not line.source:
+            pieces = self._bare.take(line.text)
+            self._warns = self._bare.warns and any(words.kind == _GRAPH_BREAKS for words in pieces)
         if len(pieces) > 1 and pieces[0].kind == _GRAPH_BREAKS:
             self._bare.go_on_with_break()
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
@@ -192,7 +198,7 @@ class TorchLogs:
             self._seen.add(_RECOMPILES)
             self._recompile(frame, words.text)
         elif words.kind == _GRAPH_BREAKS:
-            self._seen.add(_GRAPH_BREAKS)
+            self._seen |= set() if self._warns else {_GRAPH_BREAKS}
             if (given_up := _GIVEN_UP.match(words.text)) is not None:
                 self._broke.add(given_up["error"])
             self._graph_break(frame, words.text, ns)
@@ -239,7 +245,7 @@ class TorchLogs:
         known = [frame for frame in self._frames.known if frame.ending.get("outcome") == "limit"]
         if not failure.is_limit:
             last = self._frames.known[-1]
-            is_told = last.compile.id in self._started or last.compile.id in self._created
+            is_told = last.compile.id in self._started | self._detailed or last.compile.id in self._created
             is_named = failure.compiled == (last.file, last.name) or failure.is_of_recompile(last.name)
             known = [last] if not last.ending and (is_named or (is_told and failure.compiled is None)) else []
         for frame in known[-1:]:
@@ -420,6 +426,8 @@ class TorchLogs:
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
         elif match := _REPLACED.match(text):
             self._pin(frame, match[1])
+        elif text.startswith(_OF_DYNAMO):
+            self._detailed.add(frame.compile.id)
         elif match := _PINNED.match(text):
             self._pin(frame, match["symbol"], match["where"], match["value"])
         else:

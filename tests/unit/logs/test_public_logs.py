@@ -131,6 +131,18 @@ def test_the_warning_of_a_value_that_is_read_is_a_graph_break(file: str, tmp_pat
     assert "none happened" not in "".join(trace.collectors[0].missing).partition("graph breaks")[2][:60]
 
 
+def test_the_warning_of_a_value_that_is_read_need_have_no_stamp_and_no_place(tmp_path: Path) -> None:
+    text = (
+        "Graph break from `Tensor.item()`, consider setting:\n    torch._dynamo.config.capture_scalar_outputs = True\n"
+    )
+    [row] = traced(f"every step hits one:\n```\n{text}```\nreported originally for `pi`.\n", tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("data_dependent", None)
+    place = 'Graph break: from user code at:\n  File "/repo/metrics.py", line 789, in accuracy\n    n.item()\n'
+    [row] = traced(f"{text}or:\nto include these operations in the captured graph.\n\n{place}", tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/metrics.py", 789, "accuracy")
+    assert any("of which PyTorch does not warn" in words for words in traced(text, tmp_path).collectors[0].missing)
+
+
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
     stamp = "V1125 01:05:52.254000 140 torch/_dynamo/symbolic_convert.py:534] [0/0] [__graph_breaks] "
     words = (
@@ -334,6 +346,13 @@ def test_inductor_tells_what_it_tunes(tmp_path: Path) -> None:
     assert (headless.gain_ns, "not known" in headless.winner) == (None, True)
 
 
+def test_lines_before_the_first_that_names_its_process_are_of_that_one(tmp_path: Path) -> None:
+    stamp = "[rank0]:E0915 10:21:33.104000 871120 torch/_inductor/select_algorithm.py:2100] [7/0] "
+    trace = traced(f"{TUNED}{stamp}Runtime error during autotuning: \n{stamp}Ignoring this choice.\n{TUNED}", tmp_path)
+    assert [row.rank for row in trace.processes] == [0]
+    assert len(trace.autotuning) == 2
+
+
 STATS = '{"num_choices": 20, "num_triton_choices": 19, "best_kernel": "triton_mm_61", "best_time": 1.25}\n'
 
 
@@ -454,6 +473,25 @@ def test_an_error_that_pytest_sums_up_is_one(tmp_path: Path) -> None:
     assert failures(traced(text + summary, tmp_path)) == [
         "a function failed to compile: Unsupported: no such operation here"
     ]
+
+
+def test_a_stack_below_dynamos_own_lines_is_that_of_the_compile_that_they_tell_of(tmp_path: Path) -> None:
+    text = (
+        "V0527 21:10:03.101000 15 site-packages/torch/_dynamo/symbolic_convert.py:5474] [0/0] FAILED INLINING <code\n"
+        "I0527 21:10:03.105000 15 site-packages/torch/_dynamo/convert_frame.py:2036] [0/0] run_gc_after_compile: gc\n"
+    )
+    trace = traced(f"{text}Traceback (most recent call last):\n{STACKS['python-3.13']}", tmp_path)
+    assert [(row.function, row.outcome) for row in trace.compiles] == [("frame 0", "failed")]
+
+
+def test_an_error_is_made_of_one_that_no_compiler_has_named(tmp_path: Path) -> None:
+    text = (
+        "RuntimeError: enter() expected at most 2 argument(s)\n\nThe above exception was the direct cause of the "
+        'following exception:\n\nTraceback (most recent call last):\n  File "/a/b.py", line 1, in create\n'
+        "torch._dynamo.exc.TorchRuntimeError\n"
+    )
+    [error] = failures(traced(text, tmp_path))
+    assert error.endswith("TorchRuntimeError; made of RuntimeError: enter() expected at most 2 argument(s)")
 
 
 def test_an_error_names_the_one_that_it_was_made_of(tmp_path: Path) -> None:
