@@ -319,6 +319,14 @@ def test_a_line_of_vllms_may_be_broken(tmp_path: Path) -> None:
     assert (row.wall_ns, row.outcome) == (9_220_000_000, "cache_hit")
 
 
+def test_compiles_that_overlap_each_have_their_time(tmp_path: Path) -> None:
+    line = "2025-11-02T10:21:07.{}Z  INFO backends.__call__: Dynamo bytecode transform time: {} s   \n"
+    times = ("118611", "7.94"), ("160190", "8.02"), ("201290", "8.11")
+    trace = traced("".join(line.format(*each) for each in times), tmp_path)
+    assert sorted(row.wall_ns / 1e9 for row in trace.compiles) == [7.94, 8.02, 8.11]
+    assert {row.outcome for row in trace.compiles} == {"compiled"}
+
+
 def test_a_worker_of_vllms_is_its_rank_and_a_cut_line_is_one(tmp_path: Path) -> None:
     line = "(Worker_TP{0}_EP{0} pid=31{0}) INFO 10-02 14:07:41 [backends.py:559] Dynamo bytecode transform time: {1}\n"
     text = line.format(3, "11.27 s") + line.format(1, "12.40 s")

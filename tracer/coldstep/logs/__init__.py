@@ -30,6 +30,7 @@ from coldstep.loading import load
 from coldstep.logs import prefix
 from coldstep.logs.blocks import PIECE_BYTES, blocks, is_utf16
 from coldstep.logs.containers import taken_out
+from coldstep.logs.lanes import on_lanes
 from coldstep.logs.marks import Marks
 from coldstep.logs.prefix import Carried
 from coldstep.logs.torch_trace_payloads import Payload
@@ -493,8 +494,8 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
                 recorder.handle(CollectorState(begin, part, state, seen.version, [], []), home)
             if seen.version:
                 row.versions[package_of(name)] = seen.version
-        for number, event in enumerate(events):
-            recorder.handle(event, home)
+        for number, (event, thread) in enumerate(on_lanes(events, home)):
+            recorder.handle(event, thread)
             if number % _FLUSHED_EVERY_EVENTS == 0:
                 recorder.flush()
         row.ended = "killed" if cut else "ok"
