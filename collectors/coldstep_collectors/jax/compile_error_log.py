@@ -1,4 +1,4 @@
-"""Reads the errors of JAX's that end a compile: a program that needs more memory than the device has."""
+"""Reads the errors of JAX that end a compile: a program too large for its device, and what fails below XLA."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from coldstep_collectors.log_definitions import about_unasked
 
 # JAX 0.4: "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of mem"
 # JAX 0.7: "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: XLA:TPU compile permanent error."
+# JAX 0.8: "jax.errors.JaxRuntimeError: INTERNAL: Autotuning failed for HLO: %fusion.12 = f32[8,8]{1,0} fusion("
+# JAX 0.4: "jaxlib.xla_extension.XlaRuntimeError: UNIMPLEMENTED: ptxas too old. Falling back to the driver to compile."
 _FAILED = re.compile(
     r"\b(?P<text>(?:Xla|Jax)RuntimeError: [A-Z_]{3,40}: .{0,200}?"
-    r"(?:compile permanent error|[Cc]ompilation fail|Ran out of memory in memory space).{0,1000})$"
+    r"(?:compile permanent error|[Cc]ompilation fail|Ran out of memory in memory space|Autotuning failed for HLO"
+    r"|ptxas (?:too old|exited)|libdevice not found).{0,1000})$"
 )
 # JAX 0.4: "     Operator: op_name="jit(train_step)/jit(main)/jvp(Model)/dot_general[dimension_numbers=(((3,), (3,))"
 _OF_FUNCTION = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
@@ -24,7 +27,8 @@ _WITHIN = 60  # lines below an error that its largest buffers come in
 class CompileErrors:
     """The lines of one process."""
 
-    MARKS: ClassVar[tuple[bytes, ...]] = (b"compile permanent error", b"ompilation fail", b"of memory in memory space ")
+    MARKS: ClassVar[tuple[bytes, ...]] = (b"compile permanent error", b"ompilation fail", b"of memory in memory space ",
+                                          b"utotuning failed for HLO", b" ptxas ", b"libdevice not found")  # fmt: skip
 
     def __init__(self) -> None:
         self._failed: list[tuple[int, str, str]] = []

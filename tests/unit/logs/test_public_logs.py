@@ -925,6 +925,19 @@ def test_a_program_too_large_for_its_device_is_a_failed_compile(tmp_path: Path) 
     assert error.startswith("train_step failed to compile")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        "JaxRuntimeError: INTERNAL: Autotuning failed for HLO: %fusion.12 = f32[8,8]{1,0} fusion(%p), kind=kCustom",
+        "XlaRuntimeError: UNIMPLEMENTED: ptxas too old. Falling back to the driver to compile.",
+        "XlaRuntimeError: INTERNAL: libdevice not found at ./libdevice.10.bc",
+    ],
+)
+def test_what_fails_below_xla_is_a_failed_compile(error: str, tmp_path: Path) -> None:
+    text = f'Traceback (most recent call last):\n  File "/repo/fit.py", line 65, in train\njax.errors.{error}\n'
+    assert failures(traced(text, tmp_path)) == [f"a program failed to compile: {error}"]
+
+
 def test_the_number_in_a_stamp_of_xlas_is_a_threads(tmp_path: Path) -> None:
     text = (
         "E1109 19:24:47.543532 2695810 slow_operation_alarm.cc:73] \n"
