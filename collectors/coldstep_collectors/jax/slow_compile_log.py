@@ -1,4 +1,4 @@
-"""Reads what XLA prints with no setting at all: its alarms at a slow compile, and at constants that it folds in one."""
+"""Reads what JAX and XLA print with no setting at all: alarms at a slow compile, large constants, a compile's error."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import ClassVar
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Begin, End
 from coldstep.logs import Line, Log, Seen
+from coldstep_collectors.jax.compile_error_log import CompileErrors
+from coldstep_collectors.jax.constants_log import Constants
 from coldstep_collectors.log_definitions import about_unasked
 
 # JAX 0.10: "[Compiling module jit_train_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS="
@@ -25,24 +27,15 @@ _ALARM = re.compile(r"^\W{0,9}(?:Very s|S)low compile\?")
 _NAME = re.compile(r"\s*Compiling module (?:p?jit|pmap|primitive_computation)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?$")
 # JAX 0.10: "The operation took 2m27.1s"
 _TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
-# JAX 0.4: "Constant folding an instruction is taking > 1s:"
-_FOLDING = re.compile(r"Constant folding an instruction is taking > (?P<s>\d{1,6})s")
-# JAX 0.4: "metadata={op_name="jit(f)/jit(main)/reduce_sum[axes=(2,)]" source_file="train.py" source_line=13}"
-_FOLDED_IN = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
 _UNNAMED = "a program"
 _REPEATED_WITHIN = 6  # lines
-_FOLDED_WITHIN = 4
 _NAMED_WITHIN = 2
 _ONLY_SLOW = Unseen(
-    "all other compiles, and why these happened: the log has only XLA's alarm at a slow one (it shows more with env: "
+    "all other compiles, and why these happened: the log has only the lines printed unasked (it shows more with env: "
     'JAX_LOG_COMPILES: "1", JAX_EXPLAIN_CACHE_MISSES: "1")',
     COMPILES,
     RECOMPILES,
     PHASES,
-)
-_FOLDED = (
-    "how long {name} took: the log has only that XLA folded constants in it for more than {s} s (a large array that "
-    "the function holds is a constant: pass it as an argument)"
 )
 
 
@@ -51,7 +44,7 @@ class SlowCompiles:
 
     name: ClassVar[str] = "jax"
     marks: ClassVar[tuple[bytes, ...]] = (b"low compile?", b"slow_operation_alarm", b"The operation took ",
-                                          b"Constant folding an instruction is taking")  # fmt: skip
+                                          *Constants.MARKS, *CompileErrors.MARKS)  # fmt: skip
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -62,15 +55,14 @@ class SlowCompiles:
         """In how many lines the name of the module may come, below an alarm without one."""
         self._took: tuple[int, int] | None = None
         """When a compile ended whose alarm has not been read, and what it took: XLA repeats the alarm below that."""
-        self._folded: dict[str, tuple[int, int]] = {}
-        """By function: when XLA folded constants in it, and for how many seconds at least."""
-        self._folding_s = self._folding = 0  # in how many lines the function may come
+        self._constants, self._errors = Constants(), CompileErrors()
         self._repeats, self._left = "", 0  # XLA repeats the alarm below the time that a compile took
 
     @property
     def goes_on(self) -> bool:
         """Whether the next line is asked for: it may repeat the alarm, or show that the log does not end with it."""
-        return self._open is not None or self._left > 0 or self._awaits > 0 or self._folding > 0
+        awaits = self._open is not None or self._left > 0 or self._awaits > 0
+        return awaits or self._constants.goes_on or self._errors.goes_on
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
@@ -79,7 +71,7 @@ class SlowCompiles:
         named = _NAME.match(line.text) if self._awaits else None
         is_nameless = self._awaits == 1 and named is None
         self._awaits = _NAMED_WITHIN if _ALARM.match(line.text) else max(0, self._awaits - 1)
-        if self._fold(line):
+        if self._errors.read(line) or self._constants.read(line):
             return True
         if match := _SLOW.search(line.text) or named:
             self._take_alarm(match["name"], line.ns)
@@ -96,19 +88,6 @@ class SlowCompiles:
             self._took = None
         else:
             self._goes_on_without |= self._open is not None and line.text.strip("* ") != ""
-            return False
-        return True
-
-    def _fold(self, line: Line) -> bool:
-        """A line on constants that XLA folds: how long that takes, or in which function."""
-        self._folding -= self._folding > 0
-        if match := _FOLDING.search(line.text):
-            self._folding, self._folding_s = _FOLDED_WITHIN, int(match["s"])
-        elif self._folding and (match := _FOLDED_IN.search(line.text)):
-            ns, seconds = self._folded.get(match["name"], (line.ns, 0))
-            self._folded[match["name"]] = ns, max(seconds, self._folding_s)
-            self._folding = 0
-        else:
             return False
         return True
 
@@ -155,8 +134,9 @@ class SlowCompiles:
         cut = self._open is not None and not self._goes_on_without
         self._finish(self._open[0].ns if self._open is not None else 0)
         missing: list[str] = [_ONLY_SLOW]
-        for name, (ns, seconds) in self._folded.items():
-            missing.append(_FOLDED.format(name=name, s=seconds))
+        for name, ns, words in self._constants.programs():
+            missing.append(words)
             self._begin(name, ns)
             self._finish(ns, is_over=True)
+        self._seen |= self._errors.emit(self._log)
         return Seen("partial", None, missing, cut=cut, is_unasked=True) if self._seen else None

@@ -56,6 +56,8 @@ class BareLines:
         self._kind: str | None = None
         self._left = 0
         self._reasons = self._stack = self._reads = False
+        self.warns = False
+        """Whether the message is a warning, which comes without TORCH_LOGS."""
 
     @property
     def goes_on(self) -> bool:
@@ -69,9 +71,11 @@ class BareLines:
         pieces = take_apart_text(text)
         if PAIR.match(text):
             return [Words(None, True, _RECOMPILES, each.text) for each in pieces]
-        self._reads |= _READ.search(text) is not None
+        if _READ.match(text):
+            return self._begin_read()
         if pieces and (pieces[0].kind is not None or (pieces[0].numbers is not None and _is_other(pieces[0].text))):
             self._kind, self._left = pieces[0].kind, _MOST_LINES if _OF_LIMIT.match(pieces[0].text) else 0
+            self.warns = False
             return pieces
         if (
             match := _RECOMPILING.search(text)
@@ -87,16 +91,24 @@ class BareLines:
 
     def _begin(self, match: re.Match[str]) -> list[Words]:
         kinds = {_RECOMPILING: _RECOMPILES, _BREAK: _GRAPH_BREAKS, _BREAK_OF_OLD: _GRAPH_BREAKS}
-        self._kind, self._left = kinds.get(match.re), _MOST_LINES
+        self._kind, self._left, self.warns = kinds.get(match.re), _MOST_LINES, False
         self._reasons, self._stack = False, match.re is _BREAK_OF_OLD
-        text = match.string[match.start() :]
-        if self._reads and self._stack:  # the warning of such a read goes on: it names no reason
-            self._reads, text = False, "Graph break: Tensor.item from user code at:"
-        return [Words(None, True, self._kind, text)]
+        if self._reads and self._stack:  # the warning of such a read goes on
+            self._reads, self.warns = False, True
+            return []
+        return [Words(None, True, self._kind, match.string[match.start() :])]
+
+    def _begin_read(self) -> list[Words]:
+        """The warning of a value that is read: where that is may come below."""
+        self._kind, self._left = _GRAPH_BREAKS, _MOST_LINES
+        self._reads = self.warns = True
+        self._reasons = self._stack = False
+        return [Words(None, True, _GRAPH_BREAKS, "Graph break: Tensor.item from user code at:")]
 
     def go_on_with_break(self) -> None:
         """The lines that come now are the rest of a graph break's stack, which has no stamp."""
         self._kind, self._left, self._reasons, self._stack = _GRAPH_BREAKS, _MOST_LINES, False, True
+        self.warns = False
 
     def _belongs(self, text: str) -> bool:
         if self._kind == _GRAPH_BREAKS:

@@ -11,7 +11,7 @@ from coldstep.events import Args, Begin, End, GraphBreak
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
-from coldstep_collectors.torch._private.breaks import BreakReason
+from coldstep_collectors.torch._private.breaks import BreakReason, resumed
 from coldstep_collectors.torch.inductor_log import AutotuneLines
 from coldstep_collectors.torch.log_frames import about_break
 from coldstep_collectors.torch.vllm_log import VllmLines
@@ -36,8 +36,9 @@ _ERROR = re.compile(
 )
 # Jupyter: "Unsupported: Data-dependent branching"
 # Python: "RuntimeError: Cannot find a working triton installation."
+# Pytest: "E       RuntimeError: Cannot find a working triton installation."
 _ANY_ERROR = re.compile(
-    r"(?:[\w.]{1,200}\.)?(?P<text>(?P<kind>\w{0,99}(?:Error|Exception|Failed|Unsupported))(?:: .*)?)$"
+    r"(?:E {3,9})?(?:[\w.]{1,200}\.)?(?P<text>(?P<kind>\w{0,99}(?:Error|Exception|Failed|Unsupported))(?::(?: .*)?)?)$"
 )
 # PyTorch 2.0, 2.13: "Set TORCH_LOGS="+dynamo" and TORCHDYNAMO_VERBOSE=1 for more information"
 _OF_DYNAMO = "TORCHDYNAMO_VERBOSE=1"
@@ -49,27 +50,49 @@ _END_OF_ERROR = re.compile(
 # PyTorch 2.4: "  File "/venv/torch/_dynamo/symbolic_convert.py", line 703, in inline_user_function_return"
 # PyTorch 2.7: "  File "/venv/torch/_inductor/graph.py", line 1964, in codegen"
 # Jupyter: "File ~/venv/torch/_dynamo/symbolic_convert.py:743, in InstructionTranslatorBase.call_function(self, fn)"
+# Pytest: "/venv/torch/_dynamo/convert_frame.py:921: in catch_errors"
 _IN_COMPILER = re.compile(
-    r"\s*File \W{0,2}[^\"\n]{0,1000}torch[\\/]_(?:dynamo[\\/](?!eval_frame)\w[\w\\/]{0,60}"
+    r"(?:\s*File \W{0,2}[^\"\n]{0,1000}|[\w./\\:-]{0,300})"
+    r"torch[\\/]_(?:dynamo[\\/](?!eval_frame)\w[\w\\/]{0,60}"
     r"|inductor[\\/](?:graph|scheduler|lowering|codegen[\\/]\w{1,40}))\.py"
-    r"(?:\", line \d{1,9}, in |:\d)"
+    r"(?:\", line \d{1,9}, in |:\d{1,9}(?:, in |: in ))"
 )
+# PyTorch 2.8: "    raise e.remove_dynamo_frames() from None  # see TORCHDYNAMO_VERBOSE=1"
+_RAISED_AGAIN = "    raise e.remove_dynamo_frames() from None"
 # Jupyter: "InductorError                             Traceback (most recent call last)"
 _HEAD = re.compile(rf"(?P<text>{'|'.join(_OWN)}) {{2,}}Traceback \(most recent call last\)$")
 # Python: "  File "/usr/lib/python3.11/contextlib.py", line 81, in inner"
 # Jupyter: "File ~/venv/torch/nn/modules/module.py:1511, in Module._wrapped_call_impl(self, *args, **kwargs)"
 # Jupyter: "--> 743 self.push(fn.call_function(self, args, kwargs))"
+# Pytest: "/usr/lib/python3.8/contextlib.py:75: in inner"
+# Pytest: "/usr/lib/pyth"
 _OF_STACK = re.compile(
     r"\s|$|File \S|-+> \d|(?:Cell|Input) In|Traceback \(most recent|The above exc|During handl|\.\.\."
+    r"|[\w./\\:-]{1,300}\.py:\d{1,9}: |[/.~][\w./-]{0,300}$|(?:E|>) {3}|_ _"
 )
 # PyTorch 2.1: "[2023-11-14 10:41:12,330] torch._dynamo.convert_frame: [WARNING] torch._dynamo.exc.Unsupported: f"
 _OWN_LINE = re.compile(r"\] torch\._[\w.]{1,99}: \[")
 # ComfyUI: "backend='inductor' raised:"
-_BARE = re.compile(r"\W{0,9}(?P<text>backend='[^']{1,99}' raised:)$")
+# ComfyUI: "- **Exception Message:** backend='inductor' raised:"
+_BARE = re.compile(r"(?:- \*\*Exception Message:\*\*)?\W{0,9}(?P<text>backend='[^']{1,99}' raised:)$")
+# ComfyUI: "- **Exception Type:** torch._dynamo.exc.BackendCompilerFailed"
+_REPORTED = "- **Exception Type:** "
+# Pytest: "FAILED tests/test_net.py::test_step - torch._dynamo.exc.Unsupported: Data-dependent branc..."
+_SUMMED_UP = re.compile(r"(?:FAILED|ERROR) \S{1,500} - ")
 # PyTorch 2.8: "  Explanation: torch.* ops that return a non-Tensor cannot be traced into the graph"
 # PyTorch 2.8: "  Developer debug context: example_value type: str; op: call_function"
 # PyTorch 2.8: "  - You marked L['x'].size()[0] as dynamic but your code specialized it to be a constant (5)"
-_DETAIL = re.compile(r"\s*(?:Explanation|Hint|Developer debug context): \S|  - (?:You marked|Not all values of) ")
+# PyTorch 2.13: "    - 0/0: tensor 'x' size mismatch at index 1. expected 16, actual 32"
+_DETAIL = re.compile(
+    r"\s*(?:Explanation|Hint|Developer debug context): \S|  - (?:You marked|Not all values of) "
+    r"|\s*- \d+/\d+(?:_\d+)?: \S"
+)
+# PyTorch 2.13: "RecompileError: Recompiling function forward"
+_RECOMPILED = re.compile(r"RecompileError: Recompiling function (?P<name>\S{1,200})$")
+# PyTorch 2.7: "  Explanation: Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`)."
+_WITHOUT_CLASS = re.compile(
+    r"\s{2}Explanation: (?P<unsupported>\S.*)|(?P<of_user>Dynamic control flow is not supported.*)"
+)
 _WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no function of Python's
 _USERS = "from user code:"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
@@ -132,7 +155,7 @@ class Failure:
         if (id := log.new_compile()) is not None:
             begin = Begin(self.ns, self.about["function"], "torch", None, id, self.about)
             log.emit(begin)
-            log.emit(End(self.ns, begin, self.ending))
+            log.emit(End(self.ns, begin, self.ending | {"outcome": "failed"}))  # at its limit, too: it is an error
 
 
 class Errors:
@@ -143,6 +166,7 @@ class Errors:
                                           b"torch/_dynamo/", b"torch\\_dynamo\\", b"Error  ", b"Failed  ",
                                           b"torch/_inductor/", b"torch\\_inductor\\",
                                           b"symbolic_shapes.ConstraintViolationError",
+                                          b"  Explanation: ", b"Dynamic control flow is not", _USERS.encode(),
                                           *(f"{name}: ".encode() for name in _OWN))  # fmt: skip
 
     def __init__(self) -> None:
@@ -152,7 +176,7 @@ class Errors:
         """Whether that one is a failure of a compile, and no other error."""
         self._lines = 0
         self._of_user = self._chained = False
-        self._error_goes_on = False
+        self._error_goes_on = self._is_reported = False
         self._stack: Failure | None = None
         """That of a stack through Dynamo, until its error is read."""
 
@@ -173,15 +197,26 @@ class Errors:
                 self._fail("", "", 0, ending, line.ns)
         elif match := _ERROR.search(line.text):
             outcome = "limit" if match["kind"] in _LIMIT_ERRORS else "failed"
-            self._fail("", "", 0, {"outcome": outcome, "error": match["text"]}, line.ns)
+            if not (_SUMMED_UP.match(line.text) and self._is_known(match["text"])):
+                named = _RECOMPILED.match(match["text"])
+                name = named["name"] if named is not None else ""
+                self._fail(name, "", 0, {"outcome": outcome, "error": match["text"]}, line.ns)
+                self._is_reported = line.text.startswith(_REPORTED)
         elif match := _BARE.match(line.text):
-            self._fail("", "", 0, {"outcome": "failed", "error": f"BackendCompilerFailed: {match['text']}"}, line.ns)
+            error = f"BackendCompilerFailed: {match['text']}"
+            if not self._is_of_report(error):
+                self._fail("", "", 0, {"outcome": "failed", "error": error}, line.ns)
         elif not self._is_open and (match := _ANY_ERROR.match(line.text)):
             is_sure = self._stack is not None
             self._fail("", "", 0, {"outcome": "failed", "error": match["text"]}, line.ns, is_sure)
             return is_sure
-        elif not self.failures and self._failed is None and _END_OF_ERROR.match(line.text):
+        elif not self._is_open and (match := _WITHOUT_CLASS.match(line.text)):
+            error = f"Unsupported: {match[1]}" if match[1] else f"UserError: {match[2]}"
+            self._fail("", "", 0, {"outcome": "failed", "error": error}, line.ns, is_sure=False)
+            return False
+        elif self._is_end_of_lost(line.text):
             self._fail("", "", 0, {"outcome": "failed", "error": NO_ERROR}, line.ns)
+            self._of_user = line.text == _USERS
         else:
             taken = self._after(line.text)
             return self._goes_through(line) or taken
@@ -204,10 +239,32 @@ class Errors:
         """Whether the lines that come now may be of a failure."""
         return self._error_goes_on and self._is_sure
 
+    def _is_end_of_lost(self, text: str) -> bool:
+        """Whether a line is of the end of an error whose begin has not been read."""
+        if text == _USERS:
+            return not self._error_goes_on
+        return not self.failures and self._failed is None and _END_OF_ERROR.match(text) is not None
+
+    def _is_known(self, error: str) -> bool:
+        """Whether a failure with these words, of which the end may be left out, has been read."""
+        return any(failure.ending["error"].startswith(error.removesuffix("...")) for failure in self.failures)
+
+    def _is_of_report(self, error: str) -> bool:
+        """Whether an error is the one that a report has named by its class: the report has its words twice."""
+        if self._failed is None or not (self._is_reported and self._error_goes_on):
+            return False
+        known = self._failed.ending["error"]
+        is_again = known.startswith(error)
+        if is_again or error.startswith(f"{known}: "):
+            self._failed.ending["error"] = known if is_again else error
+            self._lines = int(is_again)  # what comes next is there already
+            return True
+        return False
+
     def _fail(self, name: str, file: str, number: int, ending: Args, ns: int, is_sure: bool = True) -> None:
         first = ""
-        if self._failed is not None and self._is_sure and self._chained:  # what that error was made of
-            self.failures.remove(self._failed)
+        if self._failed is not None and self._chained:  # what that error was made of
+            self.failures = [failure for failure in self.failures if failure is not self._failed]
             first = self._failed.ending["error"]
         self._failed, self._is_sure = (
             Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending, first=first),
@@ -215,12 +272,13 @@ class Errors:
         )
         self.failures += [self._failed] if is_sure else []
         self._error_goes_on, self._lines, self._of_user, self._chained = True, 0, False, False
-        self._stack = None
+        self._stack, self._is_reported = None, False
 
     def _goes_through(self, line: Line) -> bool:
         """A line of a stack through Dynamo: such an error is that of a compile, whatever its class."""
         head = _HEAD.match(line.text)
-        if head is not None or (self._stack is None and _IN_COMPILER.match(line.text)):
+        is_inside = _IN_COMPILER.match(line.text) or _RAISED_AGAIN in line.text
+        if head is not None or (self._stack is None and is_inside):
             error = f"{head['text']}: {NO_ERROR}" if head is not None else NO_ERROR
             about = about_unasked("dynamo", "a function")
             self._stack = Failure(line.ns, about, {"outcome": "failed", "error": error})
@@ -237,13 +295,14 @@ class Errors:
         self._error_goes_on = self._lines < _MOST_LINES
         self._of_user |= _USERS in text
         self._chained |= any(words in text for words in _CHAINED)
-        if _OF_DYNAMO in text and not self._is_sure:
+        if (_OF_DYNAMO in text or text == _USERS) and not self._is_sure:
             self._is_sure = True
             self.failures.append(failed)
         if self._of_user and (match := _FRAME.search(text)):
             failed.compiled = failed.compiled or (match["file"], match["name"])
             if not is_installed(match["file"]):
-                failed.about |= about_unasked("dynamo", match["name"], match["file"], int(match["line"]))
+                name, _ = resumed(match["name"]) or (match["name"], 0)
+                failed.about |= about_unasked("dynamo", name, match["file"], int(match["line"]))
             return self._is_sure
         if (self._lines == 1 and failed.ending["error"].endswith(" raised:")) or _DETAIL.match(text):
             failed.ending["error"] += f" {text.strip()}"

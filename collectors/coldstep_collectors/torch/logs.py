@@ -59,7 +59,10 @@ _ERROR = re.compile(r"(?:[\w.]+\.)?(?P<error>\w*(?:Error|Exception|Failed|Unsupp
 _GIVEN_UP = re.compile(r"torch\._(?:dynamo|inductor)\.exc\.(?P<error>\w{1,99}: .+)")
 _GIVES_UP = "/convert_frame.py:"
 # PyTorch 2.8: "  File "/venv/torch/_dynamo/convert_frame.py", line 1059, in _compile"
-_IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/]\w{1,99}\.py", line \d')
+# PyTorch 2.9: "  File "/venv/torch/_dynamo/repro/after_dynamo.py", line 150, in __call__"
+_IN_DYNAMO = re.compile(r'\s*File "[^"]{1,1000}[\\/]torch[\\/]_dynamo[\\/][\w\\/]{1,99}\.py", line \d')
+# PyTorch 2.6: "  File "/repo/train.py", line 944, in step"
+_IN_STACK = re.compile(r'\s{2}File "')
 # Python: "AssertionError:"
 _CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 # PyTorch 2.9, 2.13: "create_symbol s77 = 5 for L['x'].size()[0] [2, int_oo] return x * n  # train.py:6 in f"
@@ -67,7 +70,7 @@ _CAUSE = re.compile(r"(?P<error>\w*(?:Error|Exception)):$")
 _SYMBOL = re.compile(r"create_symbol (\w+) = (\S+) for (.+?)(?: \[[^\]]*\]|$)")
 # PyTorch 2.4: "eval Eq(s0, 4) [guard added] at train.py:111 in pinned (_subclasses/fake_impls.py:1016 in infer_size)"
 # PyTorch 2.13: "eval Eq(s1, 4) [guard added] y = t.f()  # swap.py:19 in g (_subclasses/fake_impls.py:1178 in size)"
-_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), \d+\) \[guard added\] (?P<where>.*?:\d+ in [^\s,]+)")
+_PINNED = re.compile(r"eval Eq\((?P<symbol>\w+), (?P<value>\d+)\) \[guard added\] (?P<where>.*?:\d+ in [^\s,]+)")
 # PyTorch 2.9, 2.13: "set_replacement s77 = 5 (range_refined_to_singleton) VR[5, 5]"
 _REPLACED = re.compile(r"set_replacement (\w+) = -?\d+\b")
 # PyTorch 2.9, 2.13: "torchdynamo start compiling train_step /repo/train.py:2, stack (elided 5 frames):"
@@ -75,6 +78,10 @@ _STARTING = re.compile(r"torchdynamo start compiling (?P<name>\S+) (?P<file>.+):
 # PyTorch 2.0: "Step 1: torchdynamo start tracing generate"
 # PyTorch 2.1, 2.8: "Step 1: torchdynamo start tracing fn /repo/train.py:3"
 _TRACING = re.compile(r"Step 1: torchdynamo start tracing (?P<name>[\w.]+)(?: (?P<file>.+):(?P<line>\d+))?$")
+# PyTorch 2.1, 2.3: "Step 1: torchdynamo done tracing fn (RETURN_VALUE)"
+_TRACED = re.compile(r"Step 1: torchdynamo done tracing (?P<name>[\w.]+)")
+_OF_DYNAMO = ("FAILED INLINING ", "run_gc_after_compile", "TRACE ")
+"""Of lines that Dynamo prints on each compile, where it prints them at all."""
 _GUARDS_FAIL = "Error while creating guard:"
 _TRACEBACK = "Traceback (most recent call last)"
 _ENVIRONMENT, _GUARDS = "create_env", "produce_guards"
@@ -135,7 +142,7 @@ class TorchLogs:
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
                                           *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
                                           b"Error while creating guard:",
-                                          b"torchdynamo start ",
+                                          b"torchdynamo start ", b"torchdynamo done tracing ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
     def __init__(self, log: Log) -> None:
@@ -149,6 +156,7 @@ class TorchLogs:
         """The limit that a compile without numbers has hit, until its function is named."""
         self._started: set[str] = set()
         self._announced: set[str] = set()
+        self._detailed: set[str] = set()
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._warned: list[breaks.BreakReason] = []
@@ -168,7 +176,10 @@ class TorchLogs:
         """Take in a line."""
         source = line.source.replace("\\", "/")
         self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
-        pieces = take_apart(line) or ([] if line.source else self._bare.take(line.text))
+        pieces = take_apart(line)
+        if not pieces and not line.source:
+            pieces = self._bare.take(line.text)
+            self._warns = self._bare.warns and any(words.kind == _GRAPH_BREAKS for words in pieces)
         if len(pieces) > 1 and pieces[0].kind == _GRAPH_BREAKS:
             self._bare.go_on_with_break()
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
@@ -187,7 +198,7 @@ class TorchLogs:
             self._seen.add(_RECOMPILES)
             self._recompile(frame, words.text)
         elif words.kind == _GRAPH_BREAKS:
-            self._seen.add(_GRAPH_BREAKS)
+            self._seen |= set() if self._warns else {_GRAPH_BREAKS}
             if (given_up := _GIVEN_UP.match(words.text)) is not None:
                 self._broke.add(given_up["error"])
             self._graph_break(frame, words.text, ns)
@@ -234,7 +245,7 @@ class TorchLogs:
         known = [frame for frame in self._frames.known if frame.ending.get("outcome") == "limit"]
         if not failure.is_limit:
             last = self._frames.known[-1]
-            is_told = last.compile.id in self._started or last.compile.id in self._created
+            is_told = last.compile.id in self._started | self._detailed or last.compile.id in self._created
             is_named = failure.compiled == (last.file, last.name) or failure.is_of_recompile(last.name)
             known = [last] if not last.ending and (is_named or (is_told and failure.compiled is None)) else []
         for frame in known[-1:]:
@@ -366,6 +377,9 @@ class TorchLogs:
         message = self._breaking.get(frame.numbers)
         if message is None and (given_up := _GIVEN_UP.match(text)):  # its begin is lost
             text = f"Graph break: {given_up['error'].partition(': ')[2]} from user code at:"
+        elif message is None and _IN_STACK.match(text):  # likewise
+            message = self._breaking[frame.numbers] = _Message(frame, ns, [_WARNED])
+            message.lines += [f"{_TRACEBACK}:"] * (_IN_DYNAMO.match(text) is not None)
         if text.startswith(_READS if self._warns else _BREAKS):
             if message is not None and not message.is_warning_alone:
                 self._close(message)
@@ -406,21 +420,27 @@ class TorchLogs:
             _locate(frame, match)
         elif (match := _TRACING.match(text)) and not frame.file:
             _locate(frame, match)
+        elif match := _TRACED.match(text):
+            frame.name = frame.name or match["name"]
         elif match := _SYMBOL.match(text):
             self._symbols[frame.compile.id, match[1]] = self._frames.add_symbol(frame, match[3], match[2])
         elif match := _REPLACED.match(text):
             self._pin(frame, match[1])
+        elif text.startswith(_OF_DYNAMO):
+            self._detailed.add(frame.compile.id)
         elif match := _PINNED.match(text):
-            self._pin(frame, match["symbol"], match["where"])
+            self._pin(frame, match["symbol"], match["where"], match["value"])
         else:
             self._on_warning(frame, text)
 
-    def _pin(self, frame: Frame, symbol: str, where: str | None = None) -> None:
+    def _pin(self, frame: Frame, symbol: str, where: str | None = None, value: str = "") -> None:
         """A symbol turns out to have one value only, since a line of the program asks for it."""
         if (entry := self._symbols.get((frame.compile.id, symbol))) is not None:
             self._frames.remove_symbol(frame, *entry)
             if where is not None:
                 frame.pinned[entry] = where.removeprefix("at ")
+        elif where is not None and symbol[:1] == "s":  # what it stands for is lost
+            frame.pinned[f"{symbol} ({value})", "value"] = where.removeprefix("at ")
 
     def _on_warning(self, frame: Frame, text: str) -> None:
         if match := _LIMIT.match(text):

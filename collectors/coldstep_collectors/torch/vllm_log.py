@@ -46,6 +46,8 @@ _BROKEN = re.compile(
     r"(?:Dynamo bytecode transform|Directly (?:load|lookup)|Compiling a graph|(?:torch\.compile|graph compilation) t)"
     r".{0,200}$"
 )
+# vLLM 0.9: "torch.compile takes 19."
+_CUT = re.compile(r"(?:time:|takes|took) ?[\d.]{0,20}$")
 _NAME, _LOAD = "vLLM's model", "inductor.cache"
 
 
@@ -87,7 +89,7 @@ class VllmLines:
             return True
         match = _BROKEN.search(line.text)
         self._broken = match[0] if match is not None else ""
-        return False
+        return bool(self._broken and _CUT.search(self._broken))
 
     def _read(self, text: str, ns: int) -> bool:
         if match := _TRANSFORM.search(text):

@@ -101,6 +101,12 @@ def test_a_recompile_that_is_an_error_is_a_failed_compile(tmp_path: Path) -> Non
     trace = traced(text, tmp_path)
     assert [(row.function, row.outcome) for row in trace.compiles] == [("forward", "failed")]
     assert "RecompileError" in failures(trace)[0]
+    short = (
+        text.partition(" in /venv")[0] + "\n    - 0/0: tensor 'x' size mismatch at index 1. expected 24, actual 48\n"
+    )
+    [error] = failures(traced(short, tmp_path))
+    assert error.startswith("forward failed to compile: RecompileError: Recompiling function forward - 0/0: tensor 'x'")
+    assert error.endswith("expected 24, actual 48")
 
 
 @pytest.mark.parametrize("file", ["torch/_dynamo/variables/tensor.py", r"Lib\torch\_dynamo\variables\tensor.py"])
@@ -123,6 +129,18 @@ def test_the_warning_of_a_value_that_is_read_is_a_graph_break(file: str, tmp_pat
         coldstep.model.Location("/repo/metrics.py", 789, "accuracy"),
     )
     assert "none happened" not in "".join(trace.collectors[0].missing).partition("graph breaks")[2][:60]
+
+
+def test_the_warning_of_a_value_that_is_read_need_have_no_stamp_and_no_place(tmp_path: Path) -> None:
+    text = (
+        "Graph break from `Tensor.item()`, consider setting:\n    torch._dynamo.config.capture_scalar_outputs = True\n"
+    )
+    [row] = traced(f"every step hits one:\n```\n{text}```\nreported originally for `pi`.\n", tmp_path).graph_breaks
+    assert (row.kind, row.location) == ("data_dependent", None)
+    place = 'Graph break: from user code at:\n  File "/repo/metrics.py", line 789, in accuracy\n    n.item()\n'
+    [row] = traced(f"{text}or:\nto include these operations in the captured graph.\n\n{place}", tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/metrics.py", 789, "accuracy")
+    assert any("of which PyTorch does not warn" in words for words in traced(text, tmp_path).collectors[0].missing)
 
 
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
@@ -151,6 +169,19 @@ def test_a_break_that_is_cut_before_its_reason_says_so(tmp_path: Path) -> None:
     )
     [row] = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path).graph_breaks
     assert "not in the log" in row.reason
+
+
+def test_the_midst_of_a_graph_breaks_stack_is_a_graph_break(tmp_path: Path) -> None:
+    stamp = "V1203 09:44:10.118000 902 torch/_dynamo/symbolic_convert.py:416] [0/0] [__graph_breaks] "
+    words = (
+        '  File "/venv/torch/_dynamo/symbolic_convert.py", line 944, in step',
+        "    self.dispatch_table[inst](self)",
+    )
+    trace = traced("".join(f"{stamp}{line}\n" for line in words), tmp_path)
+    [row] = trace.graph_breaks
+    assert "not in the log" in row.reason
+    assert row.location is None
+    assert "frame 0" in render(trace)
 
 
 def test_where_a_log_has_no_costs_its_advice_is_what_to_change(tmp_path: Path) -> None:
@@ -209,12 +240,52 @@ def test_a_class_that_is_made_anew_is_no_tensor(tmp_path: Path) -> None:
             "not in the log",
         ),
         (
+            "W0918 20:03:11.902000 7720 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1280]   File "
+            '"D:\\env\\Lib\\site-packages\\torch\\_dynamo\\repro\\after_dynamo.py", line 150, in __call__\n\n'
+            "W0918 20:03:11.902000 7720 Lib\\site-packages\\torch\\_dynamo\\convert_frame.py:1280]     gm = f()\n",
+            "not in the log",
+        ),
+        (
+            "[06:11:42.310] ❌ [ERROR] Error in Phase 1 (Encoding): Data-dependent branching\n"
+            "  Explanation: Detected data-dependent branching\n  Hint: Use `torch.cond`.\n\n"
+            "  Developer debug context: attempted to jump with TensorVariable()\n\n For more details about this graph "
+            "break, please visit: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html\n\n"
+            'from user code:\n   File "/repo/net.py", line 7, in encode\n    if x.sum() > 0:\n',
+            "encode failed to compile: Unsupported: Detected data-dependent branching Hint: Use `torch.cond`.",
+        ),
+        (
+            "Dynamic control flow is not supported at the moment. Please use functorch.experimental.control_flow.cond "
+            'to\n\nfrom user code:\n  ...\n  File "net.py", line 7, in scale\n    if n > most:\n',
+            "scale failed to compile: UserError: Dynamic control flow is not supported at the moment",
+        ),
+        (
+            '  File "/venv/torch/_dynamo/variables/lists.py", line 106, in getitem_const\n    assert index\n'
+            'AssertionError:\n\nfrom user code:\n   File "/repo/net.py", line 7, in torch_dynamo_resume_in_step_at_6\n',
+            "step failed to compile: AssertionError",
+        ),
+        (
+            'from user code:\n   File "/repo/net.py", line 7, in forward\n    return self.a(x)\n',
+            "forward failed to compile: not in the log",
+        ),
+        (
             "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718] torch._dynamo.exc.Unsupported: no such operation\n"
             "(EngineCore pid=77) ERROR 06-20 16:02:35 [core.py:718]   Explanation: it returned a string\n",
             "it returned a string",
         ),
     ],
-    ids=["suppressed", "bare", "notebook", "empty", "middle", "vllm"],
+    ids=[
+        "suppressed",
+        "bare",
+        "notebook",
+        "empty",
+        "middle",
+        "inner",
+        "explained",
+        "user",
+        "wordless",
+        "place",
+        "vllm",
+    ],
 )
 def test_an_error_without_its_head_or_class_is_a_failed_compile(text: str, words: str, tmp_path: Path) -> None:
     trace = traced(text, tmp_path)
@@ -248,6 +319,23 @@ def test_a_line_of_vllms_may_be_broken(tmp_path: Path) -> None:
     assert (row.wall_ns, row.outcome) == (9_220_000_000, "cache_hit")
 
 
+def test_compiles_that_overlap_each_have_their_time(tmp_path: Path) -> None:
+    line = "2025-11-02T10:21:07.{}Z  INFO backends.__call__: Dynamo bytecode transform time: {} s   \n"
+    times = ("118611", "7.94"), ("160190", "8.02"), ("201290", "8.11")
+    trace = traced("".join(line.format(*each) for each in times), tmp_path)
+    assert sorted(row.wall_ns / 1e9 for row in trace.compiles) == [7.94, 8.02, 8.11]
+    assert {row.outcome for row in trace.compiles} == {"compiled"}
+
+
+def test_a_worker_of_vllms_is_its_rank_and_a_cut_line_is_one(tmp_path: Path) -> None:
+    line = "(Worker_TP{0}_EP{0} pid=31{0}) INFO 10-02 14:07:41 [backends.py:559] Dynamo bytecode transform time: {1}\n"
+    text = line.format(3, "11.27 s") + line.format(1, "12.40 s")
+    cut = "(Worker_TP3_EP3 pid=313) INFO 10-02 14:07:49 [monitor.py:34] torch.compile takes 12."
+    trace = traced(text + cut, tmp_path)
+    assert sorted(row.rank for row in trace.processes) == [1, 3]
+    assert trace.run.ended == "killed"
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
@@ -264,6 +352,13 @@ def test_inductor_tells_what_it_tunes(tmp_path: Path) -> None:
     assert len(trace.compiles) == 1
     [headless] = traced("".join(TUNED.splitlines(keepends=True)[2:]), tmp_path).autotuning
     assert (headless.gain_ns, "not known" in headless.winner) == (None, True)
+
+
+def test_lines_before_the_first_that_names_its_process_are_of_that_one(tmp_path: Path) -> None:
+    stamp = "[rank0]:E0915 10:21:33.104000 871120 torch/_inductor/select_algorithm.py:2100] [7/0] "
+    trace = traced(f"{TUNED}{stamp}Runtime error during autotuning: \n{stamp}Ignoring this choice.\n{TUNED}", tmp_path)
+    assert [row.rank for row in trace.processes] == [0]
+    assert len(trace.autotuning) == 2
 
 
 STATS = '{"num_choices": 20, "num_triton_choices": 19, "best_kernel": "triton_mm_61", "best_time": 1.25}\n'
@@ -296,6 +391,8 @@ def test_what_dynamo_traces_is_a_compile_once_where_lines_have_no_numbers(tmp_pa
     numbered = (
         "[2024-02-05 15:21:42,426] [0/0] torch._dynamo.symbolic_convert: [INFO] Step 1: torchdynamo start tracing "
     )
+    [ended] = traced(f"{numbered.replace('start', 'done')}fn (RETURN_VALUE)\n", tmp_path).compiles
+    assert (ended.function, ended.location) == ("fn", None)
     [row] = traced(f"{numbered}fn /repo/debug.py:3\n", tmp_path).compiles
     assert row.location == coldstep.model.Location("/repo/debug.py", 3, "fn")
 
@@ -331,6 +428,21 @@ Traceback (most recent call last):
     compiled_fn = compiler_fn(gm, self.example_inputs())
                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 """,
+    "pytest": """\
+_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _
+/venv/torch/_dynamo/eval_frame.py:451: in _fn
+    return fn(*args, **kwargs)
+/venv/torch/_dynamo/convert_frame.py:921: in catch_errors
+    return callback(frame, cache_entry, hooks, frame_state, skip=1)
+/usr/lib/python3.8/contextlib.py:75: in inner
+    return func(*args, **kwds)
+/usr/local/lib/python3.8/dist-""",
+    "raised_again": """\
+  File "/venv/torch/_dynamo/eval_frame.py", line 749, in compile_wrapper
+    raise e.remove_dynamo_frames() from None  # see TORCHDYNAMO_VERBOSE=1
+    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/venv/torch/_inductor/compile_fx.py", line 923, in _compile_fx_inner
+    raise Induc""",
     "head": """\
 InductorError                             Traceback (most recent call last)
 Cell In[1], line 10
@@ -361,6 +473,35 @@ def test_an_error_of_any_class_below_a_stack_through_dynamo_is_that_of_a_compile
         traced(f"{STACKS['windows']}step 2 loss 0.4\nOSError: no such file\n", tmp_path)
 
 
+def test_an_error_that_pytest_sums_up_is_one(tmp_path: Path) -> None:
+    text = (
+        f"{STACKS['pytest']}\nE   torch._dynamo.exc.Unsupported: no such operation here\n\n/venv/x.py:3: Unsupported\n"
+    )
+    summary = "FAILED tests/test_net.py::test_step - torch._dynamo.exc.Unsupported: no such op...\n"
+    assert failures(traced(text + summary, tmp_path)) == [
+        "a function failed to compile: Unsupported: no such operation here"
+    ]
+
+
+def test_a_stack_below_dynamos_own_lines_is_that_of_the_compile_that_they_tell_of(tmp_path: Path) -> None:
+    text = (
+        "V0527 21:10:03.101000 15 site-packages/torch/_dynamo/symbolic_convert.py:5474] [0/0] FAILED INLINING <code\n"
+        "I0527 21:10:03.105000 15 site-packages/torch/_dynamo/convert_frame.py:2036] [0/0] run_gc_after_compile: gc\n"
+    )
+    trace = traced(f"{text}Traceback (most recent call last):\n{STACKS['python-3.13']}", tmp_path)
+    assert [(row.function, row.outcome) for row in trace.compiles] == [("frame 0", "failed")]
+
+
+def test_an_error_is_made_of_one_that_no_compiler_has_named(tmp_path: Path) -> None:
+    text = (
+        "RuntimeError: enter() expected at most 2 argument(s)\n\nThe above exception was the direct cause of the "
+        'following exception:\n\nTraceback (most recent call last):\n  File "/a/b.py", line 1, in create\n'
+        "torch._dynamo.exc.TorchRuntimeError\n"
+    )
+    [error] = failures(traced(text, tmp_path))
+    assert error.endswith("TorchRuntimeError; made of RuntimeError: enter() expected at most 2 argument(s)")
+
+
 def test_an_error_names_the_one_that_it_was_made_of(tmp_path: Path) -> None:
     text = (
         "torch._dynamo.exc.Unsupported: Call to `torch._dynamo.graph_break()`\n\n"
@@ -382,6 +523,30 @@ def test_an_error_while_compiled_code_runs_is_no_failed_compile(tmp_path: Path) 
         traced(text, tmp_path)
 
 
+def test_an_error_at_a_limit_alone_is_a_failed_compile(tmp_path: Path) -> None:
+    text = (
+        "torch._dynamo.exc.Unsupported: Dynamo recompile limit exceeded\n  Developer debug context: Limit type\n"
+        "\nThe above exception was the direct cause of the following exception:\n\n"
+        "torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True\n"
+    )
+    [error] = failures(traced(text, tmp_path))
+    assert error.startswith(
+        "a function failed to compile: FailOnRecompileLimitHit: Hard failure due to fullgraph=True;"
+    )
+    assert "made of Unsupported: Dynamo recompile limit exceeded" in error
+
+
+def test_a_size_whose_begin_is_lost_is_made_a_constant_by_a_line(tmp_path: Path) -> None:
+    stamp = "[2024-03-04 09:20:11,102] [0/4] torch.fx.experimental.symbolic_shapes: [INFO] "
+    text = f"{stamp}eval Eq(s6, 141022) [guard added] at gnn/base.py:98 in expand (fx/sym_node.py:320 in guard_int)\n"
+    cut = "[2024-03-04 09:20:11,257] [0/4] torch.fx.experimental.symbo"
+    trace = traced(text + cut, tmp_path)
+    assert (
+        "s6 (141022) is compiled in, since this line needs it: gnn/base.py:98 in expand" in trace.recompiles[0].evidence
+    )
+    assert trace.run.ended == "killed"
+
+
 def test_a_dimension_that_may_not_vary_is_a_failed_compile(tmp_path: Path) -> None:
     text = (
         "torch.fx.experimental.symbolic_shapes.ConstraintViolationError: Constraints violated (L['x'].size()[0])! For "
@@ -399,6 +564,34 @@ def test_guards_that_cannot_be_made_are_a_failed_compile(tmp_path: Path) -> None
         f"E{stamp}_guards.py:283] [0/0] Name: ''\n"
     )
     assert [row.outcome for row in traced(text, tmp_path).compiles] == ["failed"]
+
+
+def test_a_size_that_a_guards_words_lack_is_not_known(tmp_path: Path) -> None:
+    text = (
+        "V0412 20:15:09.771000 1840 torch/_dynamo/guards.py:3050] [0/1] [__recompiles]     - 0/0: "
+        "math.trunc(self._modules['embed'].most ** 0.5) != (hidden.size()[3] // self._modules['embed'].patch)\n"
+    )
+    trace = traced(text, tmp_path)
+    assert (trace.recompiles[0].cause, trace.recompiles[0].argument) == ("shape", "hidden")
+    assert "→ not known" in " ".join(render(trace).split())
+
+
+REPORTED = """\
+- **Exception Type:** torch._dynamo.exc.BackendCompilerFailed
+- **Exception Message:** backend='inductor' raised:
+RuntimeError: `ptxas` failed with error code 4294967295: 
+
+KSampler
+backend='inductor' raised:
+RuntimeError: `ptxas` failed with error code 4294967295:
+
+Set TORCH_LOGS="+dynamo" and TORCHDYNAMO_VERBOSE=1 for more information
+"""
+
+
+def test_an_error_that_a_report_has_by_its_class_and_twice_is_one(tmp_path: Path) -> None:
+    [error] = failures(traced(REPORTED, tmp_path))
+    assert "BackendCompilerFailed: backend='inductor' raised: RuntimeError: `ptxas` failed" in error
 
 
 def test_a_recompile_with_all_its_guards_need_have_no_stamp(tmp_path: Path) -> None:
@@ -666,6 +859,83 @@ def test_alarms_of_one_name_are_no_recompile_and_a_time_may_come_before_its_alar
     assert {row.outcome for row in trace.compiles} == {"compiled"}
     assert sorted(row.wall_ns / 1e9 for row in trace.compiles) == [0, 121, 429.5]
     assert trace.recompiles == []
+
+
+FOLDED = """\
+2024-11-07 18:05:12.1: E external/xla/slow_operation_alarm.cc:65] Constant folding an instruction is taking > 1s:
+
+  %reduce-window.9 = s32[625000,16]{0,1} reduce-window(s32[625000,16]{0,1} %constant.181), to_apply=%region_5.120
+
+This isn't necessarily a bug; constant-folding is inherently a trade-off between compilation time and speed at runtime.
+
+2024-11-07 18:05:17.9: E external/xla/xla/service/slow_operation_alarm.cc:133] The operation took 6.790128s
+Constant folding an instruction is taking > 1s:
+
+  %reduce-window.9 = s32[625000,16]{0,1} reduce-window(s32[625000,16"""
+
+
+def test_constants_that_xla_folds_need_no_function_and_have_its_time_and_line(tmp_path: Path) -> None:
+    trace = traced(FOLDED, tmp_path)
+    assert [row.function for row in trace.compiles] == ["a program"]
+    assert "folded constants in it for 6.79 s (" in "".join(trace.collectors[0].missing)
+    metadata = 'metadata={op_name="jit(step)/jit(main)/scatter" source_file="/repo/net.py" source_line=61}'
+    placed = FOLDED.replace("to_apply=%region_5.120", metadata).partition("2024-11-07 18:05:17")[0]
+    trace = traced(f"{placed}2024-11-07 18:05:17.9: E slow_operation_alarm.cc:133] The operation took 1.43", tmp_path)
+    assert [row.function for row in trace.compiles] == ["step"]
+    assert "in it for more than 1 s, at /repo/net.py:61 (" in "".join(trace.collectors[0].missing)
+
+
+def test_a_time_below_constants_may_be_that_of_a_compile(tmp_path: Path) -> None:
+    took = "2024-11-07 18:09:17.9: E slow_operation_alarm.cc:133] The operation took 2m6.5s\n\n"
+    alarm = "[Compiling module jit_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS=\n"
+    trace = traced(FOLDED.partition("2024-11-07 18:05:17")[0] + took + alarm, tmp_path)
+    assert sorted((row.function, row.wall_ns) for row in trace.compiles) == [
+        ("a program", 0),
+        ("step", 126_500_000_000),
+    ]
+    assert "for more than 1 s" in "".join(trace.collectors[0].missing)
+
+
+def test_constants_that_jax_warns_of_are_those_of_a_program(tmp_path: Path) -> None:
+    text = (
+        "UserWarning: A large amount of constants were captured during lowering (96.00GB total). \nIf this is "
+        "intentional, disable this warning by setting JAX_CAPTURED_CONSTANTS_WARN_BYTES=-1. \n"
+    )
+    trace = traced(text, tmp_path)
+    assert [row.function for row in trace.compiles] == ["a program"]
+    [_, missing] = trace.collectors[0].missing
+    assert "holds 96.00GB of constants" in missing
+    assert "JAX_CAPTURED_CONSTANTS_REPORT_FRAMES" in missing
+
+
+OUT_OF_MEMORY = (
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
+    "memory space hbm. Used 20.71G of 7.48G hbm. Exceeded hbm capacity by 13.23G.\n"
+)
+
+
+def test_a_program_too_large_for_its_device_is_a_failed_compile(tmp_path: Path) -> None:
+    [error] = failures(traced(f'  File "/repo/fit.py", line 65, in train\n{OUT_OF_MEMORY}', tmp_path))
+    assert error.startswith(
+        "a program failed to compile: XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent"
+    )
+    assert "Used 20.71G of 7.48G hbm" in error
+    largest = '  1. Size: 2.00G\n     Operator: op_name="jit(train_step)/jit(main)/jvp(Net)/dot_general[dimension_num\n'
+    [error] = failures(traced(f"{OUT_OF_MEMORY}\nTotal hbm usage >= 21.3G:\n{largest}{OUT_OF_MEMORY}", tmp_path))
+    assert error.startswith("train_step failed to compile")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "JaxRuntimeError: INTERNAL: Autotuning failed for HLO: %fusion.12 = f32[8,8]{1,0} fusion(%p), kind=kCustom",
+        "XlaRuntimeError: UNIMPLEMENTED: ptxas too old. Falling back to the driver to compile.",
+        "XlaRuntimeError: INTERNAL: libdevice not found at ./libdevice.10.bc",
+    ],
+)
+def test_what_fails_below_xla_is_a_failed_compile(error: str, tmp_path: Path) -> None:
+    text = f'Traceback (most recent call last):\n  File "/repo/fit.py", line 65, in train\njax.errors.{error}\n'
+    assert failures(traced(text, tmp_path)) == [f"a program failed to compile: {error}"]
 
 
 def test_the_number_in_a_stamp_of_xlas_is_a_threads(tmp_path: Path) -> None:
@@ -952,6 +1222,19 @@ Building wheels for collected packages: flash-attn
   File "/tmp/pip-build-env/torch/_dynamo/eval_frame.py", line 12, in <module>
   subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.
 Compilation finished in 412.3 secs
+""",
+    "a-test-of-a-linter": """\
+tests/test_rules.py:31: in test_rule
+    check(rule)
+/venv/lib/python3.11/site-packages/lint/rules.py:12: in check
+    raise RuleError(rule)
+E       lint.RuleError: W12
+  Explanation: large constants were captured in a closure
+  Hint: pass them as arguments
+error from user code: 3 warnings
+E       RuntimeError: compilation failed: out of memory in memory space of the host
+FAILED tests/test_rules.py::test_rule - lint.RuleError: W12
+torch.compile takes a callable
 """,
     "a-training-run": """\
 INFO: torch.compile is off; set compile: true to turn it on

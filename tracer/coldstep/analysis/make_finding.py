@@ -12,7 +12,7 @@ from coldstep.rows.variants import cache_of
 
 _ALWAYS_SOMETHING = (
     "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
-    "container", "identity", "type",
+    "container", "identity", "type", "shape", "layout",
 )  # fmt: skip
 MOST_NAMED = 5
 """Functions, or changes of a value, that one sentence names."""

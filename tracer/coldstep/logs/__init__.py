@@ -30,6 +30,7 @@ from coldstep.loading import load
 from coldstep.logs import prefix
 from coldstep.logs.blocks import PIECE_BYTES, blocks, is_utf16
 from coldstep.logs.containers import taken_out
+from coldstep.logs.lanes import on_lanes
 from coldstep.logs.marks import Marks
 from coldstep.logs.prefix import Carried
 from coldstep.logs.torch_trace_payloads import Payload
@@ -56,7 +57,8 @@ _ON_TIMES = (
 )
 """In the trace's note, where the lines have no time, no year, both."""
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
-_CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$")
+# PyTorch 2.1: "[2023-11-14 10:41:12,330] [0/1] torch._dynamo.gua"
+_CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$|\[\d{4}-[\d :,-]{15,25}\] (?:\[\d+/\d+\] )?torch[\w.]{0,99}$")
 
 
 class LeftOut(str):
@@ -412,6 +414,8 @@ class _Logs:
             names.append(" ".join(names))
         known = (self._of_file[name] for name in reversed(names) if name in self._of_file)
         process = next((each for each in known if each.may_be(line)), None)
+        if names and not self._of_file:  # the lines before, which name none, are of the first that is named
+            process = self._last
         if process is None:
             process = _Process(self._makers, self._ids)
             self._processes.append(process)
@@ -490,8 +494,8 @@ def _write_one(process: _Process, names: list[str], out: str, cut: bool, boot: s
                 recorder.handle(CollectorState(begin, part, state, seen.version, [], []), home)
             if seen.version:
                 row.versions[package_of(name)] = seen.version
-        for number, event in enumerate(events):
-            recorder.handle(event, home)
+        for number, (event, thread) in enumerate(on_lanes(events, home)):
+            recorder.handle(event, thread)
             if number % _FLUSHED_EVERY_EVENTS == 0:
                 recorder.flush()
         row.ended = "killed" if cut else "ok"

@@ -59,9 +59,10 @@ _SOURCE = re.compile(r"(?P<source>[\w./\\:-]{0,200}\.py:\d+)(?:\] ?| [-|] )")
 # Vllm: "02-18 04:51:36 backends.py:577] text"
 _VLLM = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[?[\w/]{1,60}\.py:\d{1,6}\] ?")
 # Vllm: "(EngineCore pid=7) text"
+# Vllm: "(Worker_TP1_EP1 pid=7) text"
 # Ray: "(RayTrainWorker pid=7, ip=10.0.0.2) text"
 _PID = re.compile(
-    r"\((?:[^()]|\([^()]{0,40}\)){0,60}?\b(?:rank=(?P<rank>\d{1,6}) )?pid=(?P<pid>\d{1,9})"
+    r"\((?:[^()]|\([^()]{0,40}\)){0,60}?\b(?:(?:rank=|Worker_TP)(?P<rank>\d{1,6})(?:_EP\d{1,6})? )?pid=(?P<pid>\d{1,9})"
     r"(?:, ip=(?P<worker>[\w.:-]{1,60}))?\):? ?"
 )
 # Journald: "Nov 21 07:47:53 node1 python[123]: text"

@@ -1,0 +1,114 @@
+"""Reads what XLA and JAX print, with no setting at all, of large constants in a program: seconds that folding takes,
+gigabytes of them that it holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from coldstep._util.slotted import slotted
+from coldstep.logs import Line
+
+# JAX 0.4: "Constant folding an instruction is taking > 1s:"
+_FOLDING = re.compile(r"Constant folding an instruction is taking > (?P<s>\d{1,6})s")
+# JAX 0.4: "  %reduce.8 = f64[200000,10]{1,0} reduce(f64[200000,10,10]{2,1,0} %broadcast.2, f64[] %constant.3)"
+# JAX 0.4: "  reduce-window.16 (displaying the full instruction incurs a runtime overhead. Raise your logging level"
+_INSTRUCTION = re.compile(r"\s+%?(?P<name>[\w.-]{1,200}) (?:= |\(displaying the full)")
+# JAX 0.4: "metadata={op_name="jit(f)/jit(main)/reduce_sum[axes=(2,)]" source_file="train.py" source_line=13}"
+_OF_FUNCTION = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
+# JAX 0.4: "source_file="train.py" source_line=13"
+_AT = re.compile(r'source_file="(?P<file>[^"]{1,500})" source_line=(?P<line>\d{1,9})')
+# JAX 0.4: "The operation took 6.728977s"
+_TOOK = re.compile(r"The operation took (?:(?P<m>\d{1,9})m)?(?P<s>\d{1,9}(?:\.\d{1,12})?)s")
+# JAX 0.7: "UserWarning: A large amount of constants were captured during lowering (125.00GB total)."
+_CAPTURED = re.compile(
+    r"A large amount of constants were captured during lowering \((?P<size>[\d.]{1,20} ?\w{1,5}) total\)"
+)
+_UNNAMED = "a program"
+_WITHIN = 4  # lines below the alarm in which the instruction comes, and below the time in which it is there again
+_FOLDED = (
+    "how long {name} took: the log has only that XLA folded constants in it for {time}{at} (a large array that the "
+    "function holds is a constant: pass it as an argument)"
+)
+_HELD = (
+    "how long {name} took: the log has only that it holds {size} of constants (arrays that it should get as arguments; "
+    'which they are, the log has with env: JAX_CAPTURED_CONSTANTS_REPORT_FRAMES: "-1")'
+)
+
+
+@slotted
+class _Folded:
+    """An instruction of which XLA has folded constants."""
+
+    ns: int
+    function: str
+    at: str
+    seconds: float
+    is_over: bool = False
+    """Whether its time is known, and not only that it took longer."""
+
+
+class Constants:
+    """The lines of one process."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (
+        b"Constant folding an instruction is taking",
+        b"constants were captured during",
+    )
+
+    def __init__(self) -> None:
+        self._folded: dict[str, _Folded] = {}
+        self._awaits, self._seconds = 0, 1.0
+        self._took: float | None = None
+        """What an operation took: XLA repeats its alarm below that."""
+        self._left = 0
+        self._held: dict[str, int] = {}
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may be of such an alarm."""
+        return self._awaits > 0
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        self._awaits -= self._awaits > 0
+        self._left -= self._left > 0
+        if match := _FOLDING.search(line.text):
+            self._awaits, self._seconds = _WITHIN, float(match["s"])
+        elif self._awaits and (match := _INSTRUCTION.match(line.text)):
+            self._awaits = 0
+            self._begin(match["name"], line)
+        elif match := _TOOK.search(line.text):
+            self._left, self._took = _WITHIN, 60 * int(match["m"] or 0) + float(match["s"])
+            return False  # it may be that of a compile
+        elif match := _CAPTURED.search(line.text):
+            self._held.setdefault(match["size"], line.ns)
+        else:
+            return False
+        return True
+
+    def _begin(self, instruction: str, line: Line) -> None:
+        """An alarm at an instruction, which XLA repeats with its time."""
+        known, took = self._folded.get(instruction), self._took if self._left else None
+        self._took = None
+        if known is not None:
+            known.seconds, known.is_over = took or max(known.seconds, self._seconds), took is not None or known.is_over
+            return
+        function, at = _OF_FUNCTION.search(line.text), _AT.search(line.text)
+        place = f", at {at['file']}:{at['line']}" if at is not None else ""
+        name = function["name"] if function is not None else _UNNAMED
+        self._folded[instruction] = _Folded(line.ns, name, place, took or self._seconds, took is not None)
+
+    def programs(self) -> Iterator[tuple[str, int, str]]:
+        """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks."""
+        by_function: dict[str, list[_Folded]] = {}
+        for folded in self._folded.values():
+            by_function.setdefault(folded.function, []).append(folded)
+        for name, rows in by_function.items():
+            seconds = sum(row.seconds for row in rows)
+            over = "" if all(row.is_over for row in rows) else "more than "
+            longest = max(rows, key=lambda row: row.seconds)
+            yield name, rows[0].ns, _FOLDED.format(name=name, time=f"{over}{seconds:.3g} s", at=longest.at)
+        for size, ns in self._held.items():
+            yield _UNNAMED, ns, _HELD.format(name=_UNNAMED, size=size)
