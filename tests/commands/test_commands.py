@@ -682,6 +682,22 @@ def test_bad_input_is_one_line_and_nothing_is_run(write: Write, tmp_path: Path, 
     assert (tmp_path / "train.py").read_text() == (tmp_path / "train.pftrace").read_text() == "print('it ran')"
 
 
+def test_a_log_of_the_same_name_leaves_the_trace_of_the_run_alone(write: Write, tmp_path: Path) -> None:
+    write("train.py", "print('it ran')")
+    assert command("run", "train.py", cwd=tmp_path).returncode == 0
+    stamp = "W1126 10:00:00.000000 1 torch/_dynamo/convert_frame.py:1] [0/8] "
+    write("train.log", f"{stamp}torch._dynamo hit config.recompile_limit (8)\n{stamp}   function: 'f' (a.py:3)\n")
+    of_the_run = (tmp_path / "train.pftrace").read_bytes()
+    for _ in range(2):
+        done = command("log", "train.log", cwd=tmp_path)
+        assert done.returncode == 0
+        assert "train.log.pftrace: the same as a trace" in done.stdout
+    assert (tmp_path / "train.pftrace").read_bytes() == of_the_run
+    (tmp_path / "train.pftrace").unlink()
+    for _ in range(2):
+        assert "\ntrain.pftrace: the same as a trace" in command("log", "train.log", cwd=tmp_path).stdout
+
+
 def test_a_folder_that_is_gone_is_named_in_one_line(write: Write, tmp_path: Path) -> None:
     script = write("train.py", "print('it ran')")
     run = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m coldstep run {script}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,9 +15,10 @@ from coldstep.errors import TraceError
 from coldstep.logs import STDIN, LeftOut, convert
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, echo_pieces, fail
-from coldstep_viewers.commands.shared import loaded
+from coldstep_viewers.commands.shared import loaded, opened
 from coldstep_viewers.commands.understand.report import show
 from coldstep_viewers.report.json_rows import text
+from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.safe_text import plain
 
 _SILENT_S = 2.0  # what is over so soon needs no word on its progress
@@ -24,7 +26,12 @@ _SILENT_S = 2.0  # what is over so soon needs no word on its progress
 
 @click.command("log", short_help="The same report of logs that were made without coldstep.")
 @click.argument("logs", nargs=-1, required=True, metavar="FILE…|FOLDER|-")
-@click.option("-o", "--output", metavar="OUT", help="Where the trace goes; default: the first log's name, .pftrace.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT",
+    help="Where the trace goes; default: the first log's name, .pftrace; it replaces no other trace.",
+)
 @findings("text", "json", writes=False)
 def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
     """Diagnose a run from the logs it left: write a trace of them, which every other command reads, and report on it.
@@ -43,7 +50,7 @@ def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
       gh run view --log | coldstep log - -o ci.pftrace
       coldstep log /tmp/torch_trace --format json | jq .recompiles
     """
-    out = output or (f"{Path(logs[0]).resolve().stem}.pftrace" if logs[0] != STDIN else "log.pftrace")
+    out = output or _free(Path(logs[0]).resolve() if logs[0] != STDIN else Path("log.txt"))
     progress = _Progress()
     try:
         complaints = convert(logs, out, progress)
@@ -63,6 +70,18 @@ def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
     for complaint in complaints:
         say(plain(complaint))
     sys.exit(2 if any(isinstance(text, LeftOut) for text in complaints) else 0)
+
+
+def _free(log: Path) -> str:
+    """The log's name, .pftrace; with its suffix where that is a trace of the run itself, or another file."""
+    usual = f"{log.stem}.pftrace"
+    if os.path.exists(usual):
+        try:
+            if not from_log(opened(usual)):
+                return f"{log.name}.pftrace"
+        except TraceError:
+            return f"{log.name}.pftrace"
+    return usual
 
 
 class _Progress:
