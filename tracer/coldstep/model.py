@@ -1006,6 +1006,8 @@ class Details:
     """What shows that it was compiled, where no signature does."""
     variables: list[str] = field(default_factory=list)
     """The variables that its first call made."""
+    layout: str = ""
+    """Of a Keras model's step: what the model is built of, as a hash; "" of anything else."""
     error: str = ""
     """Its message when it failed, "" where it did not."""
     programs: dict[str, str] = field(default_factory=dict)

@@ -240,8 +240,11 @@ class TensorFlow:
         made: Args = {"outcome": "compiled" if _GRAPH in compile.about["context"] else "traced_only"}
         if (operations := private.operations(concrete)) is not None:
             made["operations"] = {"func_graph": operations}
+        is_users = compile.about["origin"] == "user" and parent is None
+        if is_users and (layout := self._describer.layout(sys._getframe(1))):
+            made["layout"] = layout
         self._close(ns, opened, made)
-        if compile.about["origin"] == "user" and parent is None:
+        if is_users:
             self._keep_ir(compile, concrete)
         if compile.captures is not None:
             compile.captures.remember()

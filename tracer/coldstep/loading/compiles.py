@@ -256,6 +256,7 @@ class CompileReader:
             failure=self._break(compile_.id, failure, compile_, compile_.segments[0].interval) if failure else None,
             evidence=[str(text) for text in args.get("evidence") or []],
             variables=[str(name) for name in args.get("variables") or []],
+            layout=str(args.get("layout") or ""),
         )
 
     def _unrolled(self, args: object) -> Unrolled | None:

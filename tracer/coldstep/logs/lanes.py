@@ -1,4 +1,4 @@
-"""Spreads the events of a log over threads: of two compiles that overlap, and neither is within the other, one is another
+"""Spreads the events of a log over threads: of two compiles that overlap, neither within the other, one is another
 thread's, or another process's that the log does not name."""
 
 from __future__ import annotations

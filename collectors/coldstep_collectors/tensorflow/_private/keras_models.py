@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zlib
 from collections.abc import Callable
 from functools import wraps
 from types import FrameType
@@ -69,6 +70,19 @@ def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
         return [each.name for each in model.layers], [*model.weights]
     except Exception:  # a model that is not built yet
         return None
+
+
+def layout_of(model: Any) -> str:
+    """What a model is built of, its layers' classes and its weights' types, as a hash; "" of anything else, and of a
+    model without weights."""
+    if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
+        return ""
+    try:
+        weights = [(str(each.dtype), tuple(each.shape)) for each in model.weights]
+        layers = [type(each).__qualname__ for each in model.layers]
+    except Exception:  # a model that is not built yet
+        return ""
+    return f"{zlib.crc32(repr((type(model).__qualname__, layers, weights)).encode()):08x}" if weights else ""
 
 
 def runs_eagerly(model: Any) -> bool:

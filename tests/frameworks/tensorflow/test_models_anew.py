@@ -1,0 +1,66 @@
+"""Keras models that are made anew in a loop, each of which compiles its own steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import program
+import pytest
+
+import coldstep
+
+MODELS = """
+import keras
+import numpy as np
+
+x = np.ones((8, 3), "float32")
+y = np.ones((8, 1), "float32")
+def build(units):
+    model = keras.Sequential([keras.layers.Dense(units), keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    return model
+"""
+ANEW = """
+for fold in range(3):
+    model = build(4)
+    model.fit(x, y, verbose=0, validation_data=(x, y))
+"""
+KEPT = """
+model = build(4)
+model.build((None, 3))
+model.optimizer.build(model.trainable_variables)
+first = [each.numpy() for each in model.variables + model.optimizer.variables]
+for fold in range(3):
+    for each, value in zip(model.variables + model.optimizer.variables, first):
+        each.assign(value)
+    model.fit(x, y, verbose=0, validation_data=(x, y))
+"""
+OTHERS = """
+for units in (2, 3, 4):
+    build(units).fit(x, y, verbose=0)
+for _ in range(2):
+    build(5).fit(x, y, verbose=0)
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (ANEW, ["Sequential.evaluate and Sequential.fit compiled for each of 3 models that are built alike"]),
+        (KEPT, []),
+        (OTHERS, []),
+    ],
+)
+def test_models_that_are_built_alike_at_one_line_are_one_answer(
+    tmp_path: Path, source: str, expected: list[str]
+) -> None:
+    program.run(f"{MODELS}{source}", tmp_path, env={"COLDSTEP": "t.pftrace"})
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    rows = [row for row in trace.findings if row.kind == "repeat_offender"]
+    assert [row.text for row in rows] == expected
+    assert [row.text for row in trace.answers if row.finding in {each.id for each in rows}] == expected
+    if expected:
+        assert trace.answers[0].finding == rows[0].id
+        assert rows[0].location is not None
+        assert (rows[0].location.file.rpartition("/")[2], len(rows[0].refs)) == ("program.py", 4)
