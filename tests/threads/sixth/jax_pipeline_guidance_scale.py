@@ -52,7 +52,7 @@ for number, scale in enumerate([7.5, 6.0, 9.0, 4.5, 12.0]):
     print("value", repr(float(image.mean())))
 # /// thread
 # address = "https://github.com/huggingface/diffusers/issues/927"
-# asked = "If another parameter than the prompt changes (width, scale, steps), a call takes a minute again. Is that expected?"
+# asked = "Where another parameter than the prompt changes (width, scale, steps), a call takes a minute. Expected?"
 # answer = """\
 # Yes: all other parameters are compile-time constants, so each value compiles again; they can be compiled as \
 # normal inputs by making them tensors."""
