@@ -19,7 +19,7 @@ from coldstep_collectors.jax._private import calls as private
 from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps.call_sites import CallSites, name_of
 
-_HELPERS = ("jax",)  # packages whose jitted functions are never a program's steps
+_HELPERS = ("jax", "optax")  # packages whose jitted functions are never a program's steps
 
 
 @slotted_object

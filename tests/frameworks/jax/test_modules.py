@@ -100,3 +100,14 @@ def test_a_loop_without_steps_has_the_line_that_calls_what_to_jit(tmp_path: Path
     assert row.location is not None
     assert row.location.line == last + 3
     assert row.advice.startswith("Jit the function that this line calls once, above the loop")
+
+
+def test_a_script_s_own_loop_over_an_optimizer_has_the_line_of_its_update(tmp_path: Path) -> None:
+    pytest.importorskip("optax")
+    made = "import optax\ntx = optax.adam(0.1)\nstate = tx.init(x)"
+    rows = eager_compiles(f"{made}\nfor _ in range(4):\n    updates, state = tx.update(x, state)", tmp_path)
+    last = len(PROGRAM.splitlines())
+    [row] = [each for each in rows if each.text.startswith(f"the loop in line {last + 4} runs operations one by one")]
+    assert row.location is not None
+    assert row.location.line == last + 5
+    assert row.advice.startswith("Jit the function that this line calls once, above the loop")

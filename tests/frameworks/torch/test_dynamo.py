@@ -389,6 +389,22 @@ def test_too_many_variants_reach_the_limit(path: Path) -> None:
     assert finding.text.endswith("and from here on calls that fit none of them run eagerly")
 
 
+def test_classes_that_inherit_one_forward_are_each_given_one(path: Path) -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.scaled(x) + 1
+
+    def body() -> None:
+        for factor in (2, 3, 4):
+            made = type(f"Scaled{factor}", (Scaled,), {"scaled": lambda _, x, factor=factor: x * factor})
+            eager(made())(torch.ones(2))
+
+    trace = traced(path, body)
+    [finding] = [row for row in trace.findings if row.kind == "repeat_offender"]
+    assert "self was Scaled2 → Scaled3 → Scaled4" in finding.text
+    assert "give each class a forward() of its own" in finding.advice
+
+
 def test_at_the_limit_a_function_that_must_be_one_graph_fails(path: Path) -> None:
     def body() -> None:
         compiled = eager(by_mode, fullgraph=True)

@@ -60,6 +60,18 @@ def test_a_learning_rate_is_written_into_and_no_other_setting_is_called_one() ->
     assert "lr=" not in advice("python_scalar", "optimizer.param_groups[0]['betas'][0]", "0.95", "0.9")
 
 
+FEW = (("train", "eval"), ("b n d -> b d n", "b d n -> b n d"))
+
+
+@pytest.mark.parametrize(("stack", "cause"), [("dynamo", "python_scalar"), ("jax", "static_argument")])
+def test_a_text_is_no_choice_of_few_but_is_made_numbers_before_the_call(stack: str, cause: str) -> None:
+    of_text = advice(cause, "text", "'the fed kept its rates'", "'the striker signed for two'", stack=stack)
+    of_mode, of_pattern = (advice(cause, "mode", f"'{was}'", f"'{now}'", stack=stack) for was, now in FEW)
+    assert "Turn text into an array of numbers before the call" in of_text
+    assert "keep them few" in of_mode
+    assert of_mode == of_pattern
+
+
 @pytest.mark.parametrize("is_open", [True, None])
 def test_a_mark_is_made_at_the_call_and_ends_no_program(is_open: bool | None) -> None:
     said = advice("shape", "x", "f32[8,4]", "f32[5,4]", is_open=is_open)
@@ -224,6 +236,7 @@ def test_a_tensor_of_a_class_of_its_own_is_no_number_or_none() -> None:
         ("Cfg(mode='a', steps=3)", "Cfg(mode='b', steps=3)", "give objects __eq__"),
         ("Cfg(lr=0.1)", "Cfg(lr=0.09)", "give objects __eq__"),
         ("Cfg(lr=0.1, steps=3)", "Other(lr=0.09, steps=3)", "give objects __eq__"),
+        ("Renderer #1", "Renderer #2", "Where one holds arrays, make it within the jitted function"),
         ("Cfg(lr=0.1, at=<object at 0x7f>)", "Cfg(lr=0.2, at=<object at 0x7f>)", "give objects __eq__"),
     ],
 )

@@ -16,7 +16,7 @@ from coldstep.analysis.remedies import edits
 from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
-from coldstep.analysis.remedies.uncalled import compiled
+from coldstep.analysis.remedies.uncalled import compiled, kept_beside
 from coldstep.model import Location
 from coldstep_viewers.report import html, markdown
 from coldstep_viewers.report.answers import head, numbers
@@ -203,6 +203,19 @@ def test_what_is_called_gets_the_place_of_what_was_compiled() -> None:
     assert whole.assigned("forward") == "self.model.forward = torch.compile(self.model.forward, dynamic=True)"
     assert dropped.assigned() == "step = torch.compile(step)"
     assert (whole.is_dropped, dropped.is_dropped) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("self.fast = torch.compile(self.f, **options)", "self.fast = self.f = torch.compile(self.f, **options)"),
+        ("self.f = torch.compile(self.f)", ""),
+        ("self.fast = torch.compile(lambda x: x)", ""),
+        ("fast = torch.compile(f)(x)", ""),
+    ],
+)
+def test_what_is_kept_beside_gets_the_place_of_what_was_compiled(line: str, made: str) -> None:
+    assert kept_beside(line)[1] == made
 
 
 def test_statements_of_a_row_need_all_their_names() -> None:

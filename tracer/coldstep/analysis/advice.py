@@ -84,6 +84,10 @@ _ANY = {
     ),
     "freed": Row("Make the object behind {argument} once, outside the loop, and keep it: each new one compiles again."),
     "made once": MADE_ONCE,
+    "text": Row(
+        "A string is compiled in, so each text compiles anew. Turn {argument} into an array of numbers before the call "
+        "(where its words become tokens), and compile only what takes that."
+    ),
     "many objects": Row(
         "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training "
         "runs.",
@@ -426,6 +430,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (seen.once is not None, "made once"),
         (is_new and makes(seen.place.line), "function of its line"),
         (row.pattern == "mode_toggle", "two modes"),
+        (cause in (*_CONSTANTS, "static_argument") and _is_a_text(before) and _is_a_text(after), "text"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
         (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
@@ -543,6 +548,11 @@ def _is_a_choice(row: Recompile) -> bool:
     """Whether what differed is one of a few values, and no number that could be a tensor."""
     value = row.after or row.before or ""  # a log may not have what it is now
     return value.startswith(("'", '"')) or value in ("True", "False")
+
+
+def _is_a_text(value: str) -> bool:
+    """Whether it is a string of several words, and so data: none of a few values, nor a pattern, `b n -> n b`."""
+    return value.startswith(("'", '"')) and " " in value and "->" not in value
 
 
 def _is_compiled_in(row: Recompile) -> bool:

@@ -10,7 +10,7 @@ from coldstep.analysis.remedies.edits import with_callee
 from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
-from coldstep.analysis.remedies.uncalled import compiled
+from coldstep.analysis.remedies.uncalled import compiled, kept_beside
 from coldstep.analysis.rules import keras, tensorflow_eager
 from coldstep.model import Finding, Location, Trace
 
@@ -29,6 +29,11 @@ _IN_PLACE = Row(
 _DROPPED = Row(
     "torch.compile leaves the model as it is: it returns the compiled one, and this line drops that. Keep it, "
     "model = torch.compile(model), or compile a module in place, model.compile().",
+    instead="{statement}",
+)
+_BESIDE = Row(
+    "torch.compile leaves {function} as it is, and nobody calls what this line keeps beside it: put the compiled one "
+    "in its place, too, where the program calls {function}.",
     instead="{statement}",
 )
 _BY_FORWARD = Row(
@@ -125,7 +130,9 @@ def _never_called(row: Finding, at: Location, line: str) -> tuple[Row, dict[str,
         is_seen = at.function == "<module>" or "." in given.given  # a function would make the name its own
         return _DROPPED, {"statement": given.in_place() if is_module else given.assigned() if is_seen else ""}
     if not is_module:
-        return None
+        function, statement = kept_beside(line)
+        is_seen = at.function == "<module>" or "." in function
+        return (_BESIDE, {"function": function, "statement": statement}) if function and is_seen else None
     if row.text.endswith(_UNCOMPILED):
         return _OUTSIDE, {"statement": with_callee(line, "_orig_mod")}
     by_forward = next(filter(None, map(_CALLS_FORWARD.search, row.evidence)), None)

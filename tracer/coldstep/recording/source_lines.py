@@ -69,7 +69,7 @@ class Blocks:
         if isinstance(within, dict) and (key in self._keys or len(self._kept) < _MOST_FIRST):
             args = args | {"within": self._with_blocks(within, ("jittable", "made_at", "looped_at"))}
         self._keys.add(key)
-        is_first = args.get("origin") == "user" and len(self._kept) < _MOST_FIRST
+        is_first = (args.get("origin") == "user" or within is None) and len(self._kept) < _MOST_FIRST
         return self._with_blocks(args, ("caller",)) if is_first else args
 
     def ended(self, args: Args, about: Args) -> Args:

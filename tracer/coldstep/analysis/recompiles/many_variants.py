@@ -16,7 +16,7 @@ from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refuse
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.remedies.table import advice as joined
-from coldstep.analysis.rules.dynamo import UNBACKED
+from coldstep.analysis.rules.dynamo import REMEDIES, UNBACKED
 from coldstep.context import CACHE
 from coldstep.model import Change, Compile, Finding, Recompile, Remedy, Trace
 from coldstep.places import is_installed
@@ -181,7 +181,9 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
             names = {"argument": str(change.argument), "dtype": dtype_name(change.after), "sources": _source(change)}
             case = Case(f"modules.{change.mechanism}:{change.argument}", names, _place(trace, change.argument, rows))
             casts = change.mechanism == "dtype" and names["dtype"]
-            chosen = _ONE_FOR_ALL if constant else _ONE_DTYPE if casts else _ALIKE
+            of_classes = change.mechanism == "type" and change.argument == "self"
+            otherwise = REMEDIES["type of self"] if of_classes else _ALIKE
+            chosen = _ONE_FOR_ALL if constant else _ONE_DTYPE if casts else otherwise
             if (once := made_anew(trace, row, change, case.place)) is not None:
                 place = Place(once.location, lines=once.lines)
                 chosen, case = MADE_ONCE, Case(case.id, {"once": once.code}, place)

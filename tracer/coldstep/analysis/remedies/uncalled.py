@@ -46,6 +46,22 @@ def compiled(line: str) -> Compiled | None:
     return Compiled(ast.unparse(given), tuple(map(ast.unparse, call.keywords)), is_dropped)
 
 
+def kept_beside(line: str) -> tuple[str, str]:
+    """What a line compiles and keeps by another name, and the line with that in both places: `self.fast = self.f =
+    torch.compile(self.f)`; two empty texts of any other line."""
+    match statements(line.strip()):
+        case [ast.Assign(targets=[target], value=ast.Call(args=[given]) as call)]:
+            both = ast.unparse(target), ast.unparse(given)
+            if (
+                ast.unparse(call.func) == "torch.compile"
+                and both[0] != both[1]
+                and _is_path(target)
+                and _is_path(given)
+            ):
+                return both[1], f"{both[0]} = {both[1]} = {ast.unparse(call)}"
+    return "", ""
+
+
 def _is_path(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value

@@ -714,9 +714,9 @@ REMEDIES = {
         "make them alike, compile each kind by itself, or raise the limit."
     ),
     "type of self": Row(
-        "{argument} is not of the same class at all calls, and each class that shares this code has variants of its "
-        "own. Where the class is made anew with each object, make it once; else compile each class by itself, or raise "
-        "the limit."
+        "{argument} is not of the same class at all calls, and classes that inherit this code share its variants. "
+        "Where the class is made anew with each object, make it once; else give each class a forward() of its own, "
+        "which may return what super().forward() does: each then has a limit to itself."
     ),
     "lazily_created type": Row(
         "{argument} is None until a first call makes it. Make it before, or let that call run uncompiled.",

@@ -357,7 +357,8 @@ REMEDIES = {
     "donation": Row("Call one jitted function with one donate_argnums: this compiles the same code with two."),
     "static_argument": Row(
         "Each value of {argument} is compiled in: keep them few, and give objects __eq__ and __hash__ by content, or "
-        "each new one is another value."
+        "each new one is another value. Where one holds arrays, make it within the jitted function, from arrays that "
+        "are arguments."
     ),
     "static object": Row(
         "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "

@@ -67,9 +67,7 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
             by_function[row.process, around[0].file, around[0].first].append(row)
         elif within is not None and within.made_at is not None:
             by_making[row.process, within.made_at.file, within.made_at.line, within.made].append(row)
-        elif row.process in stepped or within is None:
-            continue
-        elif (loop := _loop_around(trace, within.looped_at)) is not None:
+        elif row.process not in stepped and (loop := _loop_around(trace, _looped_at(row, within))) is not None:
             by_loop[row.process, *loop].append(row)
     for rows in by_function.values():
         if len(rows) >= _LEAST_PROGRAMS and (around := jittable_around(trace, rows[0])) is not None:
@@ -83,11 +81,16 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
             made.append(_finding(trace, f"{what} made operation by operation", rows, within.made_at, remedies))
     for (_, _, line), rows in by_loop.items():
         if len(rows) >= _LEAST_PROGRAMS:
-            within = trace.details[max(rows, key=lambda row: row.wall_ns).id].within
-            at = within.looped_at if within is not None else None
+            dearest = max(rows, key=lambda row: row.wall_ns)
+            at = _looped_at(dearest, trace.details[dearest.id].within)
             text = f"the loop in line {line} runs operations one by one"
             made.append(_finding(trace, text, rows, at, advice=_ABOVE_THE_LOOP))
     return made
+
+
+def _looped_at(row: Compile, within: Within | None) -> Location | None:
+    """The line of the outermost loop that runs a program; outside of any function, the line that does."""
+    return within.looped_at if within is not None else row.caller
 
 
 def _loop_around(trace: Trace, place: Location | None) -> tuple[str, int] | None:
