@@ -58,6 +58,10 @@ def test_a_cold_and_a_warm_run_are_not_compared_in_time() -> None:
     assert said.startswith("not comparable in time: BEFORE none of its ")
     assert "AFTER 4 of its 4 compiles found compiled code in a disk cache" in said
     assert list(diff._unlike(warm, warm)) == []
+    mended = sample()
+    mended.compiles = [row for row in warm.compiles if row.origin != "user" or row.reason == "first"]
+    assert 0 < len(mended.compiles) < len(warm.compiles)
+    assert list(diff._unlike(warm, mended)) == []
     warm.cost = []
     assert "only BEFORE has steps: those of the other are not marked" in list(diff._unlike(cold, warm))
 

@@ -44,6 +44,14 @@ def test_a_counter_is_not_kept_in_a_buffer_which_trains_with_wrong_gradients() -
     assert "self.register_buffer" not in as_markdown(pages())
 
 
+def test_a_float_in_an_attribute_is_passed_as_a_tensor_and_dynamic_false_is_named() -> None:
+    assert "as a tensor where it is only computed with" in advice("module_attribute", "self.scale", "1.5", "2.5")
+    closed = advice("module_attribute", "self.scale", "1.5", "2.5", is_open=False)
+    assert "dynamic=False" in closed
+    assert "as a tensor where it is only computed with" in closed
+    assert "dynamic=False" not in advice("module_attribute", "self.calls", "1", "2", is_open=False)
+
+
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
 def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(cause: str) -> None:
     said = advice(cause, "n", "2", "3")

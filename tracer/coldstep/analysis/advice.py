@@ -467,6 +467,7 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
 
 
 _GROUPS = "param_groups["
+_HELD = ("module_attribute", "global", "closure")
 _OF_A_MODULE = ("._parameters", "._buffers", "._modules")
 # coldstep: "stride 356 at dimension 0"
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
@@ -497,6 +498,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and seen.is_open is False, "closed shape"),
         (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
         (is_constant and is_needed, "needed number"),
+        (cause in _HELD and seen.is_open is False and not _is_whole(row.after), "closed float"),
+        (cause == "module_attribute" and is_number(row.after) and not _is_whole(row.after), "float attribute"),
     )
 
 

@@ -12,7 +12,9 @@ from coldstep._util.figures import count
 from coldstep.analysis.across.run_diff import Function, Summary
 from coldstep.errors import TraceError
 
-_HEAD = "# What compiles, written by `coldstep lock`. Review a change to it like a change to the code."
+_HEAD = (
+    "# What compiles, written by `coldstep check --write-baseline`. Review a change to it like a change to the code."
+)
 # coldstep: "train_step: 2 compiles (jax, train.py)"
 _FUNCTION = re.compile(r"(?P<name>\S.*): (?P<compiles>\d+) compiles? \((?P<stack>\w+)(?:, (?P<file>.+))?\)")
 # coldstep: "    1 recompile: shape of batch"

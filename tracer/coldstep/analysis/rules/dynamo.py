@@ -840,6 +840,17 @@ REMEDIES = {
         "argument.",
         environment=_SOURCES,
     ),
+    "float attribute": Row(
+        "A number in an attribute is compiled in: keep {argument} out of the compiled function, or pass it as an "
+        "argument, and as a tensor where it is only computed with. " + _NEEDED,
+        environment=_SOURCES,
+    ),
+    "closed float": Row(
+        "The number {argument} is compiled in. torch.compile(…, dynamic=False) asks for that: without it PyTorch makes "
+        "a number that has differed a symbol. Or pass it as an argument, and as a tensor where it is only computed "
+        "with. " + _NEEDED,
+        changes="rounding",
+    ),
     "global": Row(
         "A global's value is compiled in: pass {argument} as an argument, and as a tensor where it is only computed "
         "with. " + _NEEDED,

@@ -87,7 +87,7 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
 def _unlike(old: Trace, new: Trace) -> Iterator[str]:
     """What makes the two runs' times no measure of each other."""
     loaded_, sides = [_from_disk(trace) for trace in (old, new)], ("BEFORE", "AFTER")
-    if loaded_[0][0] != loaded_[1][0]:
+    if len({n / of for n, of in loaded_ if of}) > 1:
         found = " and ".join(
             f"{side} {n or 'none'} of its {count(of, 'compile')}" for side, (n, of) in zip(sides, loaded_, strict=True)
         )
