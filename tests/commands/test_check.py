@@ -64,6 +64,13 @@ def test_the_first_commit_is_within_the_budget_of_its_pyproject(check: Check) ->
     assert "evaluation settled at step 1, allowed by step 1" in done.stdout
 
 
+def test_what_compiles_after_it_has_settled_is_beside_the_limit_that_holds(check: Check) -> None:
+    done = check("branch.pftrace", "--settle-by", "1")
+    [line] = [each for each in done.stdout.splitlines() if "evaluation settled" in each]
+    rest = "1 later step compiled, which --max-recompiles and --max-compiles limit"
+    assert line.endswith(f"evaluation settled at step 1, allowed by step 1; {rest}")
+
+
 def test_a_smaller_last_batch_fails_and_the_first_lines_say_all(check: Check, repository: Path) -> None:
     done = check("branch.pftrace", "--max-recompiles", "0")
     assert done.exit_code == 1

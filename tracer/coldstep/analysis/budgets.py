@@ -234,7 +234,7 @@ class Check:
     findings: list[Finding] = field(default_factory=list)
     """The findings beyond the limit."""
     why: str = ""
-    """Why it is unknown."""
+    """Why it is unknown; of a limit that holds, the things that it leaves out."""
     process: int = 0
     """The process's index."""
     trace: int = 0
@@ -493,7 +493,10 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         if name in judged and judged[name].verdict == "not_observable":
             yield Check("settle_by", name, "unknown", None, by, why=judged[name].why or "")
         elif settled is not None and settled <= by:
-            yield Check("settle_by", name, "within", settled, by)
+            later = sum(step.index in busy for step in steps[settled:])
+            steps_ = f"{later} later step{'s' if later > 1 else ''}"
+            why = f"{steps_} compiled, which --max-recompiles and --max-compiles limit" if later else ""
+            yield Check("settle_by", name, "within", settled, by, why=why)
         elif any(len(window) < QUIET_STEPS and not any(window) for window in windows):
             why = f"{name} was run {len(steps)} times: to settle by step {by} takes {by + QUIET_STEPS}"
             enough = [other for other, rows in kinds.items() if len(rows) >= by + QUIET_STEPS]

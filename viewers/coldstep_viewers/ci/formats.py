@@ -178,7 +178,8 @@ def _sentence(row: Check) -> str:
         subject = f"{row.subject}: " if row.subject else ""
         return f"{subject}{count(int(row.found or 0), _COUNTED[row.limit])}, {row.allowed:.0f} allowed"
     if row.limit == "settle_by":
-        return f"{row.subject} {_settled(row.found)}, allowed by step {row.allowed:.0f}"
+        rest = f"; {row.why}" if row.why else ""
+        return f"{row.subject} {_settled(row.found)}, allowed by step {row.allowed:.0f}{rest}"
     if row.limit == "max_autotune_seconds":
         return f"autotuning took {duration(round((row.found or 0) * 1e9))}, {row.allowed:g} s allowed"
     if row.limit == "ready_builds":
