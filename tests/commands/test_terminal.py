@@ -877,7 +877,7 @@ def answered(trace: Trace) -> Trace:
 def test_what_an_answer_says_is_not_said_again() -> None:
     text, whole = (render(answered(sample()), every=every) for every in (False, True))
     block = next(part for part in section(text, "Recompiles (2)").split("\n\n") if "train_step  step 7" in part)
-    assert ", variant 2: shape of batch['tokens'], 1 above" in joined(block)
+    assert ", variant 2: shape of batch['tokens'], see 1 above" in joined(block)
     assert "cause" not in block
     assert "advice" not in block
     assert "evidence  batch['tokens']: i32[8,32] → i32[5,32]" in block, "what proves it stays"

@@ -53,7 +53,7 @@ def test_a_break_and_what_follows_it_are_one_answer_and_the_advice_is_printed_on
     words = "Do not call torch.compiler.reset() between steps."
     assert report.count(words) == 1
     assert whole.count(words) > 1
-    assert ", 3 above\n" in report
+    assert ", see 3 above\n" in report
     assert numbers(trace)[first.finding] == 1
 
 

@@ -369,7 +369,7 @@ def test_a_recompile_that_many_processes_have_alike_is_told_once(tmp_path: Path)
         assert len(trace.recompiles) == len(trace.processes) == 4
         report = render(trace)
         assert "Recompiles (4)" in report
-        assert report.count(", 1 above") == 1
+        assert report.count(", see 1 above") == 1
         assert where in report
         assert report.count("dynamo partial") == 1
         assert render(trace, every=True).count("cause  ") == 4

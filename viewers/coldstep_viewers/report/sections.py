@@ -10,7 +10,7 @@ from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.model import Autotuning, Build, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.rows.intervals import alone
-from coldstep.vocabulary import OURS
+from coldstep.vocabulary import OURS, STACKS
 from coldstep_viewers.report import after_ready, memory_and_ranks
 from coldstep_viewers.report.answers import head, numbers
 from coldstep_viewers.report.cache_reuse import next_process
@@ -65,7 +65,9 @@ def _explained(trace: Trace) -> str:
         named[each.kind] += each.cost_ns or 0
     unnamed = {row.name for row in trace.vocabulary.causes.values()} - OURS.causes.keys() | {"unknown", "other"}
     words = [name for name, _ in named.most_common() if name not in unnamed]
-    return f"What it means, with examples: coldstep explain {' '.join(words[:_MOST_EXPLAINED])}" if words else ""
+    stacks = {row.stack for row in trace.compiles if row.origin == "user"} & {row.name for row in STACKS}
+    only = f" --stack {OURS.stacks[stacks.pop()].packages[0]}" if len(stacks) == 1 else ""
+    return f"What it means, with examples: coldstep explain {' '.join(words[:_MOST_EXPLAINED])}{only}" if words else ""
 
 
 def _about(trace: Trace) -> Iterator[str]:

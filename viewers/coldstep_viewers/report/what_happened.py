@@ -296,7 +296,7 @@ def _where(row: GraphBreak) -> str:
 def _finding(trace: Trace, row: Finding, above: Numbers) -> Block:
     style: Style = "error" if row.severity == "error" else ""
     if row.id in above:
-        return Block(line(f"{row.severity}: {above[row.id]} above", style), evidence(_more_evidence(row)))
+        return Block(line(f"{row.severity}: see {above[row.id]} above", style), evidence(_more_evidence(row)))
     facts = [*place(trace, "at", row.location), *evidence(row.evidence), *advice(row)]
     return Block(line(f"{row.severity}: {row.text}{_cost(row.cost_ns)}", style), facts)
 
@@ -321,7 +321,7 @@ def _told(
 ) -> Block:
     """A block; of what an answer `above` is about `what` it is in a few words, its number, and what proves it."""
     if row.id in above:
-        return Block((*title, Span(f": {what}, "), Span(f"{above[row.id]} above", "advice")), proof)
+        return Block((*title, Span(f": {what}, "), Span(f"see {above[row.id]} above", "advice")), proof)
     return Block(title, [*facts, *proof, *advice(row)])
 
 

@@ -19,9 +19,9 @@ PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0,
 
 _PART = "second_trace"
 _MAKE_BEFORE = (
-    "Make the variables before the first call: those of layers with model.build(input_shape), an optimizer's with "
-    "optimizer.build(model.trainable_variables), metrics' by giving compile() objects in the place of names and "
-    "functions, keras.metrics.BinaryAccuracy(); others in __init__."
+    "Make the variables before the first call: model.build(input_shape) makes those of layers, "
+    "optimizer.build(model.trainable_variables) an optimizer's. Give compile() metric objects, "
+    "keras.metrics.BinaryAccuracy(), and not their names. Make all others in __init__."
 )
 
 
