@@ -130,6 +130,11 @@ def without_values(cause: str, argument: str | None) -> str:
     return f"another object in {argument}" if cause == "identity" and argument else argument or ""
 
 
+def whose(cause: str, argument: str | None, compile_: Compile) -> str:
+    """What differed, by name: an argument, the function itself, or else the cause."""
+    return argument or (compile_.function if cause == "new_function" else cause)
+
+
 def both_values(row: Recompile) -> tuple[str, str]:
     """The values before and now; of a guard in a log one may not be known."""
     missing = "not known" if row.cause in _ALWAYS_SOMETHING else "none"

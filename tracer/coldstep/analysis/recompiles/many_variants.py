@@ -10,7 +10,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.advice import MADE_ONCE, dtype_name
-from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
+from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, whose, without_values
 from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
@@ -32,6 +32,8 @@ _ONE_FOR_ALL = Row(
     "all.",
     environment={"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"},
 )
+# coldstep: "Config #2"
+_NUMBER = expression(r" #\d+")
 # coldstep: "self.idx"
 _OF_MODULE = expression(r"self((?:\.[A-Za-z_]\w*)+)")
 _ONE_DTYPE = Row(
@@ -134,6 +136,8 @@ def _cost(reasons: list[_Reason]) -> int:
 def _sequence(reasons: list[_Reason]) -> str:
     """ "x was f32[1] → f32[2] → f32[3]", or "x was f32[4] → f32[3], f32[4] → f32[2]" where one is not the next's."""
     name = reasons[0].argument or reasons[0].cause
+    if objects := _objects(reasons):
+        return objects
     if all(was.after == now.before for was, now in pairwise(reasons)):
         values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
         if not values:
@@ -141,6 +145,17 @@ def _sequence(reasons: list[_Reason]) -> str:
         return f"{name} was {chain(values)}"
     pairs = (chain(list(filter(None, (each.before, each.after)))) for each in reasons)
     return f"{name} was {listed(pairs, MOST_NAMED)}"
+
+
+def _objects(reasons: list[_Reason]) -> str:
+    """ "config was 4 different Config objects", where the values are no more than numbers of objects that are alike."""
+    first = reasons[0]
+    values = {value or "" for reason in reasons for value in (reason.before, reason.after)}
+    kinds = {_NUMBER.sub("", value) for value in values}
+    if len(kinds) > 1 or len(values) == 1:
+        return ""
+    class_ = f"{kinds.pop().partition('(')[0]} " if first.argument else ""
+    return f"{whose(first.cause, first.argument, first.compile)} was {len(values)} different {class_}objects"
 
 
 def _table(groups: list[list[_Reason]]) -> list[str]:
