@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.advice import MADE_ONCE, dtype_name
-from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, whose, without_values
+from coldstep.analysis.make_finding import MOST_NAMED, chain, marked, of_compile, whose, without_values
 from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
@@ -73,14 +73,14 @@ class _Reason:
     remedies: list[Remedy]
 
 
-def of_variants(trace: Trace) -> Iterator[Finding]:
-    """All findings about a function's variants taken together."""
-    yield from _repeat_offenders(trace)
+def of_variants(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iterator[Finding]:
+    """All findings about a function's variants taken together; `also`: the further causes of a recompile, by its id."""
+    yield from _repeat_offenders(trace, also)
     yield from _per_module(trace)
     yield from _limits(trace)
 
 
-def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
+def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iterator[Finding]:
     """Functions that compile again and again, each in one line with the values that did it."""
     compiles = {row.id: row for row in trace.compiles}
     offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
@@ -89,30 +89,27 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
     for again in offences.values():
         if len(again) < _OFTEN_RECOMPILES:
             continue
-        groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in again])
-        known = [group for group in groups if group[0].cause != "unknown"] or groups
-        last = compiles[again[-1].compile]
+        causes = [each for row in again for each in (row, *also.get(row.id, ()))]
+        groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in causes])
+        known = ([group for group in groups if group[0].cause != "unknown"] or groups)[:_MAX_ARGUMENTS]
+        deciding, last = [*map(_deciding, known)], compiles[again[-1].compile]
+        advice, mending = marked([(whose(each.cause, each.argument, each.compile), each.remedies) for each in deciding])
         yield of_compile(
             trace,
             last,
             "repeat_offender",
             "warning",
-            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, known[:_MAX_ARGUMENTS]))}",
+            f"{last.function} recompiled {len(again)} times: {'; '.join(_parts(known, len(again)))}",
             cost_ns=sum(row.cost_ns for row in again),
             evidence=_table(groups),
-            advice="\n".join(dict.fromkeys(_deciding(group).advice for group in known[:_MAX_ARGUMENTS])),
+            advice=advice,
             refs=[row.id for row in again],
-            remedies=_each_once(known[:_MAX_ARGUMENTS]),
+            remedies=mending,
         )
 
 
 def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
     return _Reason(compile_, row.cause, row.argument, row.before, row.after, row.advice, row.remedies)
-
-
-def _each_once(groups: list[list[_Reason]]) -> list[Remedy]:
-    """The remedies of some groups, in their order."""
-    return list({each.id: each for group in groups for each in _deciding(group).remedies}.values())
 
 
 def _deciding(group: list[_Reason]) -> _Reason:
@@ -131,6 +128,25 @@ def _by_argument(reasons: list[_Reason]) -> list[list[_Reason]]:
 
 def _cost(reasons: list[_Reason]) -> int:
     return sum(reason.compile.wall_ns for reason in reasons)
+
+
+def _with_others(groups: list[list[_Reason]]) -> Iterator[tuple[list[_Reason], bool]]:
+    """Each group, and whether any of its compiles is in an earlier one, too: it had to be for either cause."""
+    before: set[str] = set()
+    for group in groups:
+        ids = {reason.compile.id for reason in group}
+        yield group, not ids.isdisjoint(before)
+        before |= ids
+
+
+def _parts(groups: list[list[_Reason]], whole: int) -> Iterator[str]:
+    """What differed, and in how many of all the recompiles: "3 times n was 1 → 2 → 3 → 4"."""
+    for group, beside in _with_others(groups):
+        often, values = len(group), _sequence(group)
+        if beside:
+            yield f"{'each time' if often == whole else f'in {often} of these'} also {values}"
+        else:
+            yield values if often == whole else f"{times(often)} {values}"
 
 
 def _sequence(reasons: list[_Reason]) -> str:
@@ -160,11 +176,13 @@ def _objects(reasons: list[_Reason]) -> str:
 
 def _table(groups: list[list[_Reason]]) -> list[str]:
     """A line for each argument that had a part in it: how often, what it cost if that is known, its values."""
-    costs = [f", {duration(cost)}" if (cost := _cost(rows)) else "" for rows in groups]
-    return [
-        f"{rows[0].cause}, {times(len(rows))}{cost}" + (f": {_sequence(rows)}" if rows[0].cause != "unknown" else "")
-        for rows, cost in zip(groups, costs, strict=True)
-    ]
+    rows = []
+    for group, beside in _with_others(groups):
+        often = times(len(group)) + (" beside another cause" if beside else "")
+        cost = f", {duration(cost_ns)}" if (cost_ns := _cost(group)) else ""
+        values = f": {_sequence(group)}" if group[0].cause != "unknown" else ""
+        rows.append(f"{group[0].cause}, {often}{cost}{values}")
+    return rows
 
 
 # --- by code ------------------------------------------------------------------------------------------------------
