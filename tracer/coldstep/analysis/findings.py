@@ -132,7 +132,9 @@ def _recompile(trace: Trace, row: Recompile, compile_: Compile, also: list[Recom
     at, causes = trace.intervals[row.interval], [row, *also]
     names = " and ".join(dict.fromkeys([*alike(row), *(each.cause for each in also)]))
     changes = "; ".join(filter(None, map(what_changed, causes)))
-    words, remedies = marked([(whose(each.cause, each.argument, compile_), each.remedies) for each in causes])
+    words, remedies = marked(
+        [(whose(each.cause, each.argument, compile_), each.cause, each.remedies) for each in causes]
+    )
     return finding(
         "recompile",
         "warning",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -139,17 +140,18 @@ def whose(cause: str, argument: str | None, compile_: Compile) -> str:
     return argument or (compile_.function if cause == "new_function" else cause)
 
 
-def marked(causes: Sequence[tuple[str, list[Remedy]]]) -> tuple[str, list[Remedy]]:
-    """The advice for several causes, and its remedies: "For x: …", where a remedy is not for all of them."""
+def marked(causes: Sequence[tuple[str, str, list[Remedy]]]) -> tuple[str, list[Remedy]]:
+    """The advice for several causes, each with whose it is, and its remedies: "For x: …", where one is not for all."""
+    several = Counter(name for name, _, _ in causes)
     of: dict[object, tuple[Remedy, list[str]]] = {}
-    for name, remedies in causes:
+    whole = set()
+    for name, cause, remedies in causes:
+        label = f"the {cause} of {name}" if several[name] > 1 else name
+        whole.add(label)
         for each in remedies:
-            of.setdefault((each.text, each.code, str(each.location)), (each, []))[1].append(name)
-    whole = {name for name, _ in causes}
+            of.setdefault((each.text, each.code, str(each.location)), (each, []))[1].append(label)
     rows = [
-        each
-        if whole == {*names}
-        else replace(each, text=f"{MARK}{listed(dict.fromkeys(names), MOST_NAMED)}: {each.text}")
+        each if whole == {*names} else replace(each, text=f"{MARK}{listed(names, MOST_NAMED)}: {each.text}")
         for each, names in of.values()
     ]
     return ("\n" if len(whole) > 1 else " ").join(advice([each]) for each in rows), rows

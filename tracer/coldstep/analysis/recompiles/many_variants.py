@@ -93,7 +93,9 @@ def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iter
         groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in causes])
         known = ([group for group in groups if group[0].cause != "unknown"] or groups)[:_MAX_ARGUMENTS]
         deciding, last = [*map(_deciding, known)], compiles[again[-1].compile]
-        advice, mending = marked([(whose(each.cause, each.argument, each.compile), each.remedies) for each in deciding])
+        advice, mending = marked(
+            [(whose(each.cause, each.argument, each.compile), each.cause, each.remedies) for each in deciding]
+        )
         yield of_compile(
             trace,
             last,
