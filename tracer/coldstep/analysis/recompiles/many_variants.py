@@ -142,13 +142,13 @@ def _with_others(groups: list[list[_Reason]]) -> Iterator[tuple[list[_Reason], b
 
 
 def _parts(groups: list[list[_Reason]], whole: int) -> Iterator[str]:
-    """What differed, and in how many of all the recompiles: "3 times n was 1 → 2 → 3 → 4"."""
+    """What differed; of several groups, in how many of all the recompiles: "3 times n was 1 → 2 → 3 → 4"."""
     for group, beside in _with_others(groups):
         often, values = len(group), _sequence(group)
         if beside:
             yield f"{'each time' if often == whole else f'in {often} of these'} also {values}"
         else:
-            yield values if often == whole else f"{times(often)} {values}"
+            yield values if often == whole or len(groups) == 1 else f"{times(often)} {values}"
 
 
 def _sequence(reasons: list[_Reason]) -> str:
