@@ -123,7 +123,7 @@ def test_a_cause_beside_another_is_counted_and_each_has_its_advice(
     ]
     assert [line.partition(",")[2].partition(",")[0] for line in finding.evidence] == [
         " 5 times",
-        " 2 times beside another cause",
+        " 2 times (2 of them beside another cause)",
     ]
     report = " ".join(render(trace, 100).split())
     assert all(report.count(f"For {name}: ") == 1 for name in once)
@@ -193,3 +193,11 @@ def test_two_causes_of_one_argument_are_told_apart(tmp_path: Path) -> None:
     [finding] = of_kind(trace, "repeat_offender")
     assert "2 times x was f32[8] → f32[6] → f32[4]; once x was f32[4] → i32[4]" in finding.text
     assert [row.text.partition(":")[0] for row in finding.remedies] == ["For the shape of x", "For the dtype of x"]
+
+
+@pytest.mark.jax
+def test_a_cause_that_is_beside_another_only_at_times_has_both_counts(tmp_path: Path) -> None:
+    calls = "for n in (8, 6, 6, 6):\n    step = make(2.0)\n    step(jnp.ones(n))\nstep(jnp.ones(4))\n"
+    [finding] = of_kind(run(tmp_path, "jax", JAX + calls), "repeat_offender")
+    assert "3 times step was 4 different objects" in finding.text
+    assert "2 times x was f32[8] → f32[6] → f32[4] (1 of them beside another cause)" in finding.text

@@ -132,12 +132,12 @@ def _cost(reasons: list[_Reason]) -> int:
     return sum(reason.compile.wall_ns for reason in reasons)
 
 
-def _with_others(groups: list[list[_Reason]]) -> Iterator[tuple[list[_Reason], bool]]:
-    """Each group, and whether any of its compiles is in an earlier one, too: it had to be for either cause."""
+def _with_others(groups: list[list[_Reason]]) -> Iterator[tuple[list[_Reason], int]]:
+    """Each group, and how many of its compiles are in an earlier one, too: they had to be for either cause."""
     before: set[str] = set()
     for group in groups:
         ids = {reason.compile.id for reason in group}
-        yield group, not ids.isdisjoint(before)
+        yield group, len(ids & before)
         before |= ids
 
 
@@ -145,10 +145,11 @@ def _parts(groups: list[list[_Reason]], whole: int) -> Iterator[str]:
     """What differed; of several groups, in how many of all the recompiles: "3 times n was 1 → 2 → 3 → 4"."""
     for group, beside in _with_others(groups):
         often, values = len(group), _sequence(group)
-        if beside:
+        if beside == often:
             yield f"{'each time' if often == whole else f'in {often} of these'} also {values}"
         else:
-            yield values if often == whole or len(groups) == 1 else f"{times(often)} {values}"
+            alone = f" ({beside} of them beside another cause)" if beside else ""
+            yield values if often == whole or len(groups) == 1 else f"{times(often)} {values}{alone}"
 
 
 def _sequence(reasons: list[_Reason]) -> str:
@@ -180,7 +181,7 @@ def _table(groups: list[list[_Reason]]) -> list[str]:
     """A line for each argument that had a part in it: how often, what it cost if that is known, its values."""
     rows = []
     for group, beside in _with_others(groups):
-        often = times(len(group)) + (" beside another cause" if beside else "")
+        often = times(len(group)) + (f" ({beside} of them beside another cause)" if beside else "")
         cost = f", {duration(cost_ns)}" if (cost_ns := _cost(group)) else ""
         values = f": {_sequence(group)}" if group[0].cause != "unknown" else ""
         rows.append(f"{group[0].cause}, {often}{cost}{values}")
