@@ -33,6 +33,7 @@ _NUMBER = "a number that a slice or a shape needs is not passed as a tensor: the
 _EAGER = "what eager operations compile again and again counts for settling"
 _ENVIRONMENT = "where variables of the environment mend it without an edit, they are named"
 _CHANGES = "advice says what it changes: rows left out, results without a mask, rounding"
+_SPLIT = "of several causes a finding has how often each was, and which remedy is for which"
 CHANGED = {
     **dict.fromkeys(("jax_train:recompiles.[24].advice", "jax_train:findings.[17].advice"), _CHANGES),
     **dict.fromkeys(
@@ -74,6 +75,15 @@ CHANGED = {
             "xla_openxla:findings.0.advice",
         ),
         _ENVIRONMENT,
+    ),
+    **dict.fromkeys(
+        (
+            "jax_train:findings.0.text",
+            "torch_train:findings.2.text",
+            "xla_train:findings.1.text",
+            "xla_train:findings.1.advice",
+        ),
+        _SPLIT,
     ),
     "tf_train:findings.2.advice": _METRICS,
     **dict.fromkeys(("jax_inferred:findings.2.text", "jax_inferred:findings.2.advice"), _CALLS),

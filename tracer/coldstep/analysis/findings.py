@@ -10,9 +10,19 @@ from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.ranks import stragglers
 from coldstep.analysis.breaks import below, discarded, what_broke
 from coldstep.analysis.caches.unkept import unkept
-from coldstep.analysis.make_finding import MOST_NAMED, alike, finding, in_step, of_compile, what_changed
+from coldstep.analysis.make_finding import (
+    MOST_NAMED,
+    alike,
+    finding,
+    in_step,
+    marked,
+    of_compile,
+    what_changed,
+    whose,
+)
 from coldstep.analysis.memory import out_of_memory
 from coldstep.analysis.ready.readiness import after_ready
+from coldstep.analysis.recompiles.further import further
 from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
@@ -43,14 +53,14 @@ _INTO_THE_STEP = (
 def findings(trace: Trace) -> list[Finding]:
     """All findings, the costliest first; what could not be observed comes first of all."""
     compiles = {row.id: row for row in trace.compiles}
-    eager = _eager(trace)
+    eager, also = _eager(trace), further(trace)
     rows = [
         *_blind(trace),
-        *(_recompile(trace, row, compiles[row.compile]) for row in trace.recompiles),
+        *(_recompile(trace, row, compiles[row.compile], also.get(row.id, [])) for row in trace.recompiles),
         *_graph_breaks(trace),
         *(_failed(trace, row) for row in trace.compiles if row.outcome == "failed"),
         *(_not_settled(trace, row) for row in trace.settling if row.verdict == "not_settled"),
-        *of_variants(trace),
+        *of_variants(trace, also),
         *cuda_graphs.findings(trace),
         *silent(trace),
         *unkept(trace),
@@ -118,19 +128,24 @@ def _unseen(trace: Trace) -> Iterator[Finding]:
             yield finding("blind", "warning", text, process=process.index, evidence=evidence)
 
 
-def _recompile(trace: Trace, row: Recompile, compile_: Compile) -> Finding:
-    at, change = trace.intervals[row.interval], what_changed(row)
+def _recompile(trace: Trace, row: Recompile, compile_: Compile, also: list[Recompile]) -> Finding:
+    at, causes = trace.intervals[row.interval], [row, *also]
+    names = " and ".join(dict.fromkeys([*alike(row), *(each.cause for each in also)]))
+    changes = "; ".join(filter(None, map(what_changed, causes)))
+    words, remedies = marked(
+        [(whose(each.cause, each.argument, compile_), each.cause, each.remedies) for each in causes]
+    )
     return finding(
         "recompile",
         "warning",
-        f"{compile_.function} recompiled{in_step(at)} ({' and '.join(alike(row))})" + (f": {change}" if change else ""),
+        f"{compile_.function} recompiled{in_step(at)} ({names})" + (f": {changes}" if changes else ""),
         at=at,
         cost_ns=row.cost_ns,
         location=compile_.caller or compile_.location,
         evidence=row.evidence,
-        advice=row.advice,
+        advice=words,
         refs=[row.id],
-        remedies=row.remedies,
+        remedies=remedies,
     )
 
 

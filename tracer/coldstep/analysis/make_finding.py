@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from coldstep._util.figures import listed
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case
+from coldstep.analysis.remedies.table import Case, advice
 from coldstep.analysis.remedies.table import remedies as made
 from coldstep.model import Compile, Finding, How, Interval, Location, Recompile, Remedy, Severity, Trace
 from coldstep.rows.variants import cache_of
@@ -14,6 +17,8 @@ _ALWAYS_SOMETHING = (
     "python_scalar", "module_attribute", "global", "closure", "static_argument", "optimizer_state", "gradient_state",
     "container", "identity", "type", "shape", "layout",
 )  # fmt: skip
+MARK = "For "
+"""How a remedy begins that is for one of several causes."""
 MOST_NAMED = 5
 """Functions, or changes of a value, that one sentence names."""
 ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
@@ -128,6 +133,28 @@ def what_changed(row: Recompile) -> str:
 def without_values(cause: str, argument: str | None) -> str:
     """What differed, where a log's words name the place and neither of its values."""
     return f"another object in {argument}" if cause == "identity" and argument else argument or ""
+
+
+def whose(cause: str, argument: str | None, compile_: Compile) -> str:
+    """What differed, by name: an argument, the function itself, or else the cause."""
+    return argument or (compile_.function if cause == "new_function" else cause)
+
+
+def marked(causes: Sequence[tuple[str, str, list[Remedy]]]) -> tuple[str, list[Remedy]]:
+    """The advice for several causes, each with whose it is, and its remedies: "For x: …", where one is not for all."""
+    several = Counter(name for name, _, _ in causes)
+    of: dict[object, tuple[Remedy, list[str]]] = {}
+    whole = set()
+    for name, cause, remedies in causes:
+        label = f"the {cause} of {name}" if several[name] > 1 else name
+        whole.add(label)
+        for each in remedies:
+            of.setdefault((each.text, each.code, str(each.location)), (each, []))[1].append(label)
+    rows = [
+        each if whole == {*names} else replace(each, text=f"{MARK}{listed(names, MOST_NAMED)}: {each.text}")
+        for each, names in of.values()
+    ]
+    return ("\n" if len(whole) > 1 else " ").join(advice([each]) for each in rows), rows
 
 
 def both_values(row: Recompile) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coldstep._util.figures import count, duration, percent
+from coldstep.analysis.make_finding import MARK
 from coldstep.analysis.remedies.table import sentences
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
@@ -75,7 +76,9 @@ def _entries(trace: Trace, every: bool) -> Iterator[Entry]:
         whose = _stack(trace, finding) if several else ""
         alike = {finding.process, *(each.process for id_ in answer.also if (each := by_id[id_]).text == finding.text)}
         where = f" (in {len(alike)} processes alike)" if len(alike) > 1 else ""
-        change = [sentence for row in finding.remedies if row.how != "none" for sentence in sentences(row)]
+        # what cannot be helped of one of several causes is a part of what the others do not save
+        shown = [row for row in finding.remedies if row.how != "none" or row.text.startswith(MARK)]
+        change = [sentence for row in shown for sentence in sentences(row)]
         same = number if every else first.setdefault((*change,), number)
         yield Entry(
             number,

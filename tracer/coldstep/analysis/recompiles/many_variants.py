@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
 from coldstep.analysis.advice import MADE_ONCE, dtype_name
-from coldstep.analysis.make_finding import MOST_NAMED, chain, of_compile, without_values
+from coldstep.analysis.make_finding import MOST_NAMED, chain, marked, of_compile, whose, without_values
 from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row
@@ -32,6 +32,8 @@ _ONE_FOR_ALL = Row(
     "all.",
     environment={"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"},
 )
+# coldstep: "Config #2"
+_NUMBER = expression(r" #\d+")
 # coldstep: "self.idx"
 _OF_MODULE = expression(r"self((?:\.[A-Za-z_]\w*)+)")
 _ONE_DTYPE = Row(
@@ -71,14 +73,14 @@ class _Reason:
     remedies: list[Remedy]
 
 
-def of_variants(trace: Trace) -> Iterator[Finding]:
-    """All findings about a function's variants taken together."""
-    yield from _repeat_offenders(trace)
+def of_variants(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iterator[Finding]:
+    """All findings about a function's variants taken together; `also`: the further causes of a recompile, by its id."""
+    yield from _repeat_offenders(trace, also)
     yield from _per_module(trace)
     yield from _limits(trace)
 
 
-def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
+def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iterator[Finding]:
     """Functions that compile again and again, each in one line with the values that did it."""
     compiles = {row.id: row for row in trace.compiles}
     offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
@@ -87,30 +89,29 @@ def _repeat_offenders(trace: Trace) -> Iterator[Finding]:
     for again in offences.values():
         if len(again) < _OFTEN_RECOMPILES:
             continue
-        groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in again])
-        known = [group for group in groups if group[0].cause != "unknown"] or groups
-        last = compiles[again[-1].compile]
+        causes = [each for row in again for each in (row, *also.get(row.id, ()))]
+        groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in causes])
+        known = ([group for group in groups if group[0].cause != "unknown"] or groups)[:_MAX_ARGUMENTS]
+        deciding, last = [*map(_deciding, known)], compiles[again[-1].compile]
+        advice, mending = marked(
+            [(whose(each.cause, each.argument, each.compile), each.cause, each.remedies) for each in deciding]
+        )
         yield of_compile(
             trace,
             last,
             "repeat_offender",
             "warning",
-            f"{last.function} recompiled {len(again)} times: {'; '.join(map(_sequence, known[:_MAX_ARGUMENTS]))}",
+            f"{last.function} recompiled {len(again)} times: {'; '.join(_parts(known, len(again)))}",
             cost_ns=sum(row.cost_ns for row in again),
             evidence=_table(groups),
-            advice="\n".join(dict.fromkeys(_deciding(group).advice for group in known[:_MAX_ARGUMENTS])),
+            advice=advice,
             refs=[row.id for row in again],
-            remedies=_each_once(known[:_MAX_ARGUMENTS]),
+            remedies=mending,
         )
 
 
 def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
     return _Reason(compile_, row.cause, row.argument, row.before, row.after, row.advice, row.remedies)
-
-
-def _each_once(groups: list[list[_Reason]]) -> list[Remedy]:
-    """The remedies of some groups, in their order."""
-    return list({each.id: each for group in groups for each in _deciding(group).remedies}.values())
 
 
 def _deciding(group: list[_Reason]) -> _Reason:
@@ -131,9 +132,31 @@ def _cost(reasons: list[_Reason]) -> int:
     return sum(reason.compile.wall_ns for reason in reasons)
 
 
+def _with_others(groups: list[list[_Reason]]) -> Iterator[tuple[list[_Reason], int]]:
+    """Each group, and how many of its compiles are in an earlier one, too: they had to be for either cause."""
+    before: set[str] = set()
+    for group in groups:
+        ids = {reason.compile.id for reason in group}
+        yield group, len(ids & before)
+        before |= ids
+
+
+def _parts(groups: list[list[_Reason]], whole: int) -> Iterator[str]:
+    """What differed; of several groups, in how many of all the recompiles: "3 times n was 1 → 2 → 3 → 4"."""
+    for group, beside in _with_others(groups):
+        often, values = len(group), _sequence(group)
+        if beside == often:
+            yield f"{'each time' if often == whole else f'in {often} of these'} also {values}"
+        else:
+            alone = f" ({beside} of them beside another cause)" if beside else ""
+            yield values if often == whole or len(groups) == 1 else f"{times(often)} {values}{alone}"
+
+
 def _sequence(reasons: list[_Reason]) -> str:
     """ "x was f32[1] → f32[2] → f32[3]", or "x was f32[4] → f32[3], f32[4] → f32[2]" where one is not the next's."""
     name = reasons[0].argument or reasons[0].cause
+    if objects := _objects(reasons):
+        return objects
     if all(was.after == now.before for was, now in pairwise(reasons)):
         values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
         if not values:
@@ -143,13 +166,26 @@ def _sequence(reasons: list[_Reason]) -> str:
     return f"{name} was {listed(pairs, MOST_NAMED)}"
 
 
+def _objects(reasons: list[_Reason]) -> str:
+    """ "config was 4 different Config objects", where the values are no more than numbers of objects that are alike."""
+    first = reasons[0]
+    values = {value or "" for reason in reasons for value in (reason.before, reason.after)}
+    kinds = {_NUMBER.sub("", value) for value in values}
+    if len(kinds) > 1 or len(values) == 1:
+        return ""
+    class_ = f"{kinds.pop().partition('(')[0]} " if first.argument else ""
+    return f"{whose(first.cause, first.argument, first.compile)} was {len(values)} different {class_}objects"
+
+
 def _table(groups: list[list[_Reason]]) -> list[str]:
     """A line for each argument that had a part in it: how often, what it cost if that is known, its values."""
-    costs = [f", {duration(cost)}" if (cost := _cost(rows)) else "" for rows in groups]
-    return [
-        f"{rows[0].cause}, {times(len(rows))}{cost}" + (f": {_sequence(rows)}" if rows[0].cause != "unknown" else "")
-        for rows, cost in zip(groups, costs, strict=True)
-    ]
+    rows = []
+    for group, beside in _with_others(groups):
+        often = times(len(group)) + (f" ({beside} of them beside another cause)" if beside else "")
+        cost = f", {duration(cost_ns)}" if (cost_ns := _cost(group)) else ""
+        values = f": {_sequence(group)}" if group[0].cause != "unknown" else ""
+        rows.append(f"{group[0].cause}, {often}{cost}{values}")
+    return rows
 
 
 # --- by code ------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
     alike: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
     for row in rows:
         alike[row.process, trace.details[row.compile].identity].append(row)
-    callers = _callers(trace, trace.compiles)
+    callers = callers_of(trace, trace.compiles)
     for row in rows:
         row.pattern = pattern_of(row, alike[row.process, trace.details[row.compile].identity], trace)
         is_open = _is_open(trace, row)
@@ -209,7 +209,7 @@ def _caller_of(trace: Trace, id_: str | None) -> Location | None:
     return next((row.caller for row in trace.compiles if row.id == id_), None)
 
 
-def _callers(trace: Trace, compiles: Iterable[Compile]) -> Callers:
+def callers_of(trace: Trace, compiles: Iterable[Compile]) -> Callers:
     callers: Callers = {}
     for row in compiles:
         callers.setdefault((row.process, trace.details[row.id].identity), []).append(row.caller)
@@ -222,8 +222,12 @@ def _roots(compile_: Compile) -> list[str]:
 
 def refused(trace: Trace, compile_: Compile) -> Recompile:
     """Why a compile that a limit forbade was asked for, as if it had been made; it is no row of the trace's."""
-    row = _row(trace, 0, compile_, {}, {})
-    row.remedies = _remedies(trace, row, compile_, _callers(trace, [compile_]))
+    return with_advice(trace, _row(trace, 0, compile_, {}, {}), compile_, callers_of(trace, [compile_]))
+
+
+def with_advice(trace: Trace, row: Recompile, compile_: Compile, callers: Callers) -> Recompile:
+    """A row that is none of the trace's, with what to change."""
+    row.remedies = _remedies(trace, row, compile_, callers)
     row.advice = advice(row.remedies)
     return row
 
