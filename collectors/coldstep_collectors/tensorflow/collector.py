@@ -121,7 +121,8 @@ class TensorFlow:
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
         if self._tensorflow is not None:
-            self._note_eager()
+            if _runs_eagerly(self._tensorflow):
+                self._sink.note(_EAGERLY)
             self._internals.unwatch_all()
         left = [
             *(self._eager.stop(traced=bool(self._known)) if self._eager is not None else ()),
@@ -162,7 +163,8 @@ class TensorFlow:
         sink.on_wait(self._wait)
         sink.on_first_mark(internals.follow_no_more)
         state = "late" if late else "partial" if internals.missing else "attached"
-        self._note_eager()
+        if _runs_eagerly(tensorflow):
+            sink.note(_EAGERLY)
         self._eager = EagerSteps(sink, tensorflow, self._sites, ours)
         self._direct = DirectCalls(tensorflow, self._describer.places, sink.emit)
         sink.when_imported(keras_models.MODULE, self._attach_to_models)
@@ -179,11 +181,6 @@ class TensorFlow:
         self._patches += keras_models.around_models(module, compiled, called, missing)
         for words in missing:
             self._sink.note(f"Not observed: {words}.")
-
-    def _note_eager(self) -> None:
-        eagerly = getattr(getattr(self._tensorflow, "config", None), "functions_run_eagerly", None)
-        if eagerly is not None and eagerly():
-            self._sink.note(_EAGERLY)
 
     def _wait(self, x: Any) -> None:
         if any(_is_on_device(leaf) for leaf in _leaves(x)):
@@ -513,6 +510,12 @@ def _leaves(x: Any) -> Iterator[Any]:
             yield from _leaves(part)
     else:
         yield x
+
+
+def _runs_eagerly(tensorflow: Any) -> bool:
+    """Whether a program has asked that no tf.function be compiled."""
+    is_asked = getattr(getattr(tensorflow, "config", None), "functions_run_eagerly", None)
+    return is_asked is not None and is_asked()
 
 
 def _is_on_device(leaf: Any) -> bool:
