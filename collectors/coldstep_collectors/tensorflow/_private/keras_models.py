@@ -16,6 +16,7 @@ from coldstep_collectors.patch import Patch
 MODULE = "keras.src.models.model"
 DIRECT = Unseen("calls of Keras models themselves, outside of fit, evaluate and predict")
 _TRAINER = "keras.src.backend.tensorflow.trainer"
+_NAMES = ("name", "registered_name", "build_config")
 _TRAINS = ("fit", "train_on_batch")
 
 
@@ -73,16 +74,30 @@ def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
 
 
 def layout_of(model: Any) -> str:
-    """What a model is built of, its layers' classes and its weights' types, as a hash; "" of anything else, and of a
-    model without weights."""
+    """What a model is built of, as a hash: its layers and its optimizer with their settings, its loss, its weights'
+    types; "" of anything else, of a model without weights, and where that cannot be told."""
     if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
         return ""
     try:
         weights = [(str(each.dtype), tuple(each.shape)) for each in model.weights]
-        layers = [type(each).__qualname__ for each in model.layers]
-    except Exception:  # a model that is not built yet
+        layers = [(type(each).__qualname__, _settings(each)) for each in model.layers]
+        built = layers, weights, _settings(model.optimizer), type(model.loss).__qualname__, _settings(model.loss)
+    except Exception:  # a model that is not built yet, or a layer of the user's that does not tell its settings
         return ""
-    return f"{zlib.crc32(repr((type(model).__qualname__, layers, weights)).encode()):08x}" if weights else ""
+    return f"{zlib.crc32(repr((type(model).__qualname__, built)).encode()):08x}" if weights else ""
+
+
+def _settings(part: Any) -> Any:
+    """What a layer, an optimizer or a loss was made with, but for names, which Keras numbers."""
+    return _without_names(part.get_config()) if hasattr(part, "get_config") else repr(part)
+
+
+def _without_names(config: Any) -> Any:
+    if isinstance(config, dict):
+        return {key: _without_names(value) for key, value in config.items() if key not in _NAMES}
+    if isinstance(config, list | tuple):
+        return [*map(_without_names, config)]
+    return config
 
 
 def runs_eagerly(model: Any) -> bool:

@@ -846,9 +846,9 @@ REMEDIES = {
         environment=_SOURCES,
     ),
     "closed float": Row(
-        "The number {argument} is compiled in. torch.compile(…, dynamic=False) asks for that: without it PyTorch makes "
-        "a number that has differed a symbol. Or pass it as an argument, and as a tensor where it is only computed "
-        "with. " + _NEEDED,
+        "The number {argument} is compiled in: torch.compile(…, dynamic=False) asks for that, and PyTorch does it by "
+        "itself where an operation needs the number, as clamp() does. Leave dynamic=False out, or pass it as an "
+        "argument, and as a tensor where it is only computed with. " + _NEEDED,
         changes="rounding",
     ),
     "global": Row(

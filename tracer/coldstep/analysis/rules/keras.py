@@ -61,7 +61,7 @@ def made_again(trace: Trace, row: Finding) -> list[Remedy]:
 _LEAST_MODELS = 3  # at one line: of two, one may be another's copy
 _KEPT = Row(
     "Keras traces the steps of each model by itself, and again after each compile(). Where one at a time is enough (in "
-    "a cross-validation, in a search), make and compile() the model once, before the loop; build it and its optimizer "
+    "a cross-validation), make and compile() the model once, before the loop; build it and its optimizer "
     "(model.build(…), model.optimizer.build(model.trainable_variables)); keep what they begin with, first = "
     "[each.numpy() for each in model.variables + model.optimizer.variables]; and assign that back where a new model "
     "was made. Each then begins with the same weights.",
@@ -79,9 +79,10 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
         steps: dict[str, dict[str, Compile]] = {}
         for row in rows:
             steps.setdefault(row.function, {}).setdefault(trace.details[row.id].identity, row)
-        models = max(map(len, steps.values()))
-        if models < _LEAST_MODELS:
+        steps = {name: of_step for name, of_step in steps.items() if len(of_step) >= _LEAST_MODELS}
+        if not steps:
             continue
+        models = min(map(len, steps.values()))
         later = [row for of_step in steps.values() for row in [*of_step.values()][1:]]
         made = remedies(_KEPT, Case(f"keras.made_anew:{rows[0].function}", {}))
         yield of_compile(
