@@ -187,7 +187,7 @@ def _said_by(code: CodeType) -> Iterator[str]:
 
 def _behind(value: Any) -> Iterator[FunctionType]:
     """A function, and those that a cache or another decorator has wrapped."""
-    value = attribute(value, "__wrapped__") or value
+    value = attribute(value, "__wrapped__", value)
     if isinstance(value, FunctionType):
         yield value
         parts = [cell.cell_contents for cell in value.__closure__ or ()]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
-from types import CodeType, FrameType, MethodType
+from types import CodeType, FrameType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any
 
 from coldstep import context as forms
@@ -183,20 +183,20 @@ def is_plain(value: Any, depth: int = 3) -> bool:
 
 def held(value: Any) -> Mapping[str, Any]:
     """What an object holds itself, by name: neither properties nor `__getattr__`, nothing of the user's runs here."""
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except Exception:  # it has slots, or its class computes it
+    own = next((vars(each)["__dict__"] for each in type(value).__mro__ if "__dict__" in vars(each)), None)
+    if not isinstance(own, GetSetDescriptorType | MemberDescriptorType):  # it has slots, or its class computes it
         return {}
+    attributes = own.__get__(value)
     return attributes if isinstance(attributes, Mapping) else {}
 
 
-def attribute(value: Any, name: str) -> Any:
-    """An attribute; None where there is none. An object of the user's may answer by any error: `KeyError`, if it looks
-    its attributes up as keys."""
+def attribute(value: Any, name: str, default: Any = None) -> Any:
+    """An attribute, or the default. An object of the user's may answer by any error: `KeyError`, if it looks its
+    attributes up as keys."""
     try:
-        return getattr(value, name, None)
+        return getattr(value, name, default)
     except Exception:
-        return None
+        return default
 
 
 def own_parts(path: str, value: Any) -> list[tuple[str, Any]]:

@@ -693,6 +693,10 @@ def test_a_log_of_the_same_name_leaves_the_trace_of_the_run_alone(write: Write, 
         assert done.returncode == 0
         assert "train.log.pftrace: the same as a trace" in done.stdout
     assert (tmp_path / "train.pftrace").read_bytes() == of_the_run
+    (tmp_path / "train.log.pftrace").write_bytes(of_the_run)
+    done = command("log", "train.log", cwd=tmp_path)
+    assert (done.returncode, "another name with -o" in done.stderr) == (2, True)
+    assert (tmp_path / "train.log.pftrace").read_bytes() == of_the_run
     (tmp_path / "train.pftrace").unlink()
     for _ in range(2):
         assert "\ntrain.pftrace: the same as a trace" in command("log", "train.log", cwd=tmp_path).stdout

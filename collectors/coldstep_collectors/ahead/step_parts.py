@@ -43,7 +43,7 @@ def objects(torch: Any, values: Any) -> Iterator[Any]:
                 yield leaf
             elif _is_object(leaf) and id(leaf) not in seen:
                 seen.add(id(leaf))
-                left += vars(leaf).values()
+                left += held(leaf).values()
 
 
 def _apart(value: Any, depth: int) -> tuple[list[Any], Rebuilt]:
@@ -96,7 +96,7 @@ def _inside(value: Any) -> list[Any]:
             return []
         names = [value.__globals__.get(name) for name in value.__code__.co_names]
         return [*names, *(cell.cell_contents for cell in value.__closure__ or () if _is_set(cell))]
-    return list(vars(value).values()) if _is_object(value) else []
+    return list(held(value).values()) if _is_object(value) else []
 
 
 def _kinds(torch: Any) -> tuple[type, ...]:

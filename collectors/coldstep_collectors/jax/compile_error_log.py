@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from coldstep.events import Begin, End
 from coldstep.logs import Line, Log
+from coldstep_collectors.jax.constants_log import OF_FUNCTION, UNNAMED
 from coldstep_collectors.log_definitions import about_unasked
 
 # JAX 0.4: "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of mem"
@@ -18,9 +19,6 @@ _FAILED = re.compile(
     r"(?:compile permanent error|[Cc]ompilation fail|Ran out of memory in memory space|Autotuning failed for HLO"
     r"|ptxas (?:too old|exited)|libdevice not found).{0,1000})$"
 )
-# JAX 0.4: "     Operator: op_name="jit(train_step)/jit(main)/jvp(Model)/dot_general[dimension_numbers=(((3,), (3,))"
-_OF_FUNCTION = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
-_UNNAMED = "a program"
 _WITHIN = 60  # lines below an error that its largest buffers come in
 
 
@@ -44,9 +42,9 @@ class CompileErrors:
         self._left -= self._left > 0
         if match := _FAILED.search(line.text):
             if match["text"] not in (error for _, _, error in self._failed):  # a filtered traceback has it twice
-                self._failed.append((line.ns, _UNNAMED, match["text"]))
+                self._failed.append((line.ns, UNNAMED, match["text"]))
                 self._left = _WITHIN
-        elif self._left and (match := _OF_FUNCTION.search(line.text)):
+        elif self._left and (match := OF_FUNCTION.search(line.text)):
             ns, _, error = self._failed[-1]
             self._failed[-1] = ns, match["name"], error
             self._left = 0

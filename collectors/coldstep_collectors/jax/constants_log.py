@@ -16,16 +16,17 @@ _FOLDING = re.compile(r"Constant folding an instruction is taking > (?P<s>\d{1,6
 # JAX 0.4: "  reduce-window.16 (displaying the full instruction incurs a runtime overhead. Raise your logging level"
 _INSTRUCTION = re.compile(r"\s+%?(?P<name>[\w.-]{1,200}) (?:= |\(displaying the full)")
 # JAX 0.4: "metadata={op_name="jit(f)/jit(main)/reduce_sum[axes=(2,)]" source_file="train.py" source_line=13}"
-_OF_FUNCTION = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
+OF_FUNCTION = re.compile(r'op_name="(?:jit|pjit|pmap)\((?P<name>[\w.<>]{1,500})\)/')
 # JAX 0.4: "source_file="train.py" source_line=13"
 _AT = re.compile(r'source_file="(?P<file>[^"]{1,500})" source_line=(?P<line>\d{1,9})')
 # JAX 0.4: "The operation took 6.728977s"
-_TOOK = re.compile(r"The operation took (?:(?P<m>\d{1,9})m)?(?P<s>\d{1,9}(?:\.\d{1,12})?)s")
+# JAX 0.10: "The operation took 2m27.1s"
+_TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>\d{1,9}(?:\.\d{1,12})?)s")
 # JAX 0.7: "UserWarning: A large amount of constants were captured during lowering (125.00GB total)."
 _CAPTURED = re.compile(
     r"A large amount of constants were captured during lowering \((?P<size>[\d.]{1,20} ?\w{1,5}) total\)"
 )
-_UNNAMED = "a program"
+UNNAMED = "a program"
 _WITHIN = 4  # lines below the alarm in which the instruction comes, and below the time in which it is there again
 _FOLDED = (
     "how long {name} took: the log has only that XLA folded constants in it for {time}{at} (a large array that the "
@@ -37,11 +38,18 @@ _HELD = (
 )
 
 
+def took(text: str) -> float | None:
+    """The seconds that XLA says an operation took; None where a line does not say."""
+    match = _TOOK.search(text)
+    return 3600 * int(match["h"] or 0) + 60 * int(match["m"] or 0) + float(match["s"]) if match is not None else None
+
+
 @slotted
 class _Folded:
     """An instruction of which XLA has folded constants."""
 
     ns: int
+    instruction: str
     function: str
     at: str
     seconds: float
@@ -58,7 +66,7 @@ class Constants:
     )
 
     def __init__(self) -> None:
-        self._folded: dict[str, _Folded] = {}
+        self._folded: list[_Folded] = []
         self._awaits, self._seconds = 0, 1.0
         self._took: float | None = None
         """What an operation took: XLA repeats its alarm below that."""
@@ -79,8 +87,8 @@ class Constants:
         elif self._awaits and (match := _INSTRUCTION.match(line.text)):
             self._awaits = 0
             self._begin(match["name"], line)
-        elif match := _TOOK.search(line.text):
-            self._left, self._took = _WITHIN, 60 * int(match["m"] or 0) + float(match["s"])
+        elif (seconds := took(line.text)) is not None:
+            self._left, self._took = _WITHIN, seconds
             return False  # it may be that of a compile
         elif match := _CAPTURED.search(line.text):
             self._held.setdefault(match["size"], line.ns)
@@ -90,25 +98,29 @@ class Constants:
 
     def _begin(self, instruction: str, line: Line) -> None:
         """An alarm at an instruction, which XLA repeats with its time."""
-        known, took = self._folded.get(instruction), self._took if self._left else None
+        seconds = self._took if self._left else None
         self._took = None
-        if known is not None:
-            known.seconds, known.is_over = took or max(known.seconds, self._seconds), took is not None or known.is_over
-            return
-        function, at = _OF_FUNCTION.search(line.text), _AT.search(line.text)
+        function, at = OF_FUNCTION.search(line.text), _AT.search(line.text)
         place = f", at {at['file']}:{at['line']}" if at is not None else ""
-        name = function["name"] if function is not None else _UNNAMED
-        self._folded[instruction] = _Folded(line.ns, name, place, took or self._seconds, took is not None)
+        name = function["name"] if function is not None else UNNAMED
+        alike = [row for row in self._folded if row.instruction == instruction]
+        known = next((row for row in alike[::-1] if name in (UNNAMED, row.function) and place in ("", row.at)), None)
+        if known is not None:
+            known.seconds = seconds or max(known.seconds, self._seconds)
+            known.is_over |= seconds is not None
+            return
+        is_over = seconds is not None
+        self._folded.append(_Folded(line.ns, instruction, name, place, seconds or self._seconds, is_over))
 
     def programs(self) -> Iterator[tuple[str, int, str]]:
         """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks."""
         by_function: dict[str, list[_Folded]] = {}
-        for folded in self._folded.values():
+        for folded in self._folded:
             by_function.setdefault(folded.function, []).append(folded)
         for name, rows in by_function.items():
             seconds = sum(row.seconds for row in rows)
             over = "" if all(row.is_over for row in rows) else "more than "
             longest = max(rows, key=lambda row: row.seconds)
-            yield name, rows[0].ns, _FOLDED.format(name=name, time=f"{over}{seconds:.3g} s", at=longest.at)
+            yield name, rows[0].ns, _FOLDED.format(name=name, time=f"{over}{seconds:{'.3g' if seconds < 1000 else '.0f'}} s", at=longest.at)
         for size, ns in self._held.items():
-            yield _UNNAMED, ns, _HELD.format(name=_UNNAMED, size=size)
+            yield UNNAMED, ns, _HELD.format(name=UNNAMED, size=size)

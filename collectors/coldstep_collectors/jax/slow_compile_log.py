@@ -9,7 +9,7 @@ from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Begin, End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.jax.compile_error_log import CompileErrors
-from coldstep_collectors.jax.constants_log import Constants
+from coldstep_collectors.jax.constants_log import UNNAMED, Constants, took
 from coldstep_collectors.log_definitions import about_unasked
 
 # JAX 0.10: "[Compiling module jit_train_step] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS="
@@ -25,9 +25,6 @@ _ALARM = re.compile(r"^\W{0,9}(?:Very s|S)low compile\?")
 # JAX 0.3: "Compiling module jit_train_step.99150"
 # JAX 0.2: "Compiling module primitive_computation_convert_element_type.3"
 _NAME = re.compile(r"\s*Compiling module (?:p?jit|pmap|primitive_computation)_+(?P<name>[\w.]{1,500}?)(?:\.\d{1,9})?$")
-# JAX 0.10: "The operation took 2m27.1s"
-_TOOK = re.compile(r"The operation took (?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?P<s>[\d.]{1,20})s")
-_UNNAMED = "a program"
 _REPEATED_WITHIN = 6  # lines
 _NAMED_WITHIN = 2
 _ONLY_SLOW = Unseen(
@@ -76,9 +73,8 @@ class SlowCompiles:
         if match := _SLOW.search(line.text) or named:
             self._take_alarm(match["name"], line.ns)
         elif is_nameless:
-            self._take_alarm(_UNNAMED, line.ns)
-        elif match := _TOOK.search(line.text):
-            seconds = 3600 * int(match["h"] or 0) + 60 * int(match["m"] or 0) + float(match["s"])
+            self._take_alarm(UNNAMED, line.ns)
+        elif (seconds := took(line.text)) is not None:
             self._left, self._took = _REPEATED_WITHIN, (line.ns, round(seconds * 1e9))
             if self._open is None:
                 self._repeats = ""
@@ -130,7 +126,7 @@ class SlowCompiles:
     def end(self) -> Seen | None:
         """Emit the compile that did not end, and those of which no more is known than what XLA folded in them."""
         if self._awaits:
-            self._take_alarm(_UNNAMED, self._ns)
+            self._take_alarm(UNNAMED, self._ns)
         cut = self._open is not None and not self._goes_on_without
         self._finish(self._open[0].ns if self._open is not None else 0)
         missing: list[str] = [_ONLY_SLOW]

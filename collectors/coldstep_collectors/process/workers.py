@@ -215,10 +215,10 @@ class Children:
         for row in below:
             if row.pid not in self._known:
                 self._discover(row)
-            elif not self._known[row.pid].direct:
-                self._measure(self._known[row.pid], row)
-            if row.pid in self._known:
-                self._look_into(self._known[row.pid])
+            elif (known := self._known.get(row.pid)) is not None and not known.direct:
+                self._measure(known, row)
+            if (known := self._known.get(row.pid)) is not None:
+                self._look_into(known)
         for child in list(self._known.values()):
             # gone, unseen by Popen: an end known to within a look
             if child.pid not in alive and child.begin_ns < began and self._known.pop(child.pid, None) is not None:
@@ -252,6 +252,11 @@ class Children:
         child.first_cpu_ns, child.followed = row.cpu_ns, followed
         if self._known.setdefault(row.pid, child) is not child:
             return  # its Popen told of it meanwhile, and knows more
+        try:
+            memory.stat(row.pid)
+        except OSError:  # or of its end
+            self._known.pop(row.pid, None)
+            return
         self._pythons += child.python
         if row.parent == os.getpid() and self._forks and self._forks[0][0] <= now():
             child.imported = self._forks.pop(0)[1] if child.python else child.imported

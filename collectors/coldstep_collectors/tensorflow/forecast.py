@@ -152,7 +152,7 @@ def _reached(function: Any) -> Iterator[Any]:
             continue
         seen.add(id(each))
         yield each
-        inner = attribute(each, "python_function") or each
+        inner = attribute(each, "python_function", each)
         if isinstance(inner, MethodType):
             queue.append(inner.__self__)
             inner = inner.__func__

@@ -46,7 +46,7 @@ def keeps_from_tracing(things: Iterable[Any], names: Iterable[str], is_users: Ca
 
 def _functions(thing: Any, used: frozenset[str]) -> Iterator[FunctionType]:
     """What runs where a function, or an object by one of its methods, is called."""
-    for each in layers_of(attribute(thing, "python_function") or thing):
+    for each in layers_of(attribute(thing, "python_function", thing)):
         if isinstance(each, FunctionType):
             yield each
         elif not isinstance(each, MethodType | type):

@@ -71,7 +71,7 @@ class BareLines:
         pieces = take_apart_text(text)
         if PAIR.match(text):
             return [Words(None, True, _RECOMPILES, each.text) for each in pieces]
-        if _READ.match(text):
+        if _READ.search(text):
             return self._begin_read()
         if pieces and (pieces[0].kind is not None or (pieces[0].numbers is not None and _is_other(pieces[0].text))):
             self._kind, self._left = pieces[0].kind, _MOST_LINES if _OF_LIMIT.match(pieces[0].text) else 0

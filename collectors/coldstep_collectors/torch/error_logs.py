@@ -214,6 +214,8 @@ class Errors:
             error = f"Unsupported: {match[1]}" if match[1] else f"UserError: {match[2]}"
             self._fail("", "", 0, {"outcome": "failed", "error": error}, line.ns, is_sure=False)
             return False
+        elif line.text == _USERS and self._failed is not None and self._is_sure and not self._of_user:
+            self._error_goes_on, self._lines, self._of_user = True, 0, True  # behind a long error, of a C++ compiler
         elif self._is_end_of_lost(line.text):
             self._fail("", "", 0, {"outcome": "failed", "error": NO_ERROR}, line.ns)
             self._of_user = line.text == _USERS

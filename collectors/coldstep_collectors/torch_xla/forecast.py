@@ -105,7 +105,7 @@ def _optimizers(torch: Any, function: Any) -> Iterator[Any]:
         function = function.__func__
     else:
         owned = ()
-    inner = attribute(function, "__wrapped__") or function
+    inner = attribute(function, "__wrapped__", function)
     if isinstance(inner, FunctionType):
         read = (inner.__globals__.get(name) for name in globals_read(inner.__code__))
         owned = (*owned, *(value for _, value in closure(inner)), *read)

@@ -1020,6 +1020,30 @@ def test_the_alarm_at_constants_that_are_folded_names_the_function(tmp_path: Pat
     assert "folded constants in it for more than 4 s" in "".join(trace.collectors[0].missing)
 
 
+def test_instructions_of_one_name_in_two_programs_are_two(tmp_path: Path) -> None:
+    folded = (
+        "{}: E slow_operation_alarm.cc:65] Constant folding an instruction is taking > 1s:\n\n"
+        '  %reduce.8 = f64[9]{{0}} reduce(f64[] %constant.2), metadata={{op_name="jit({})/jit(main)/sum" '
+        'source_file="train.py" source_line={}}}\n\n'
+        "{}: E slow_operation_alarm.cc:133] The operation took {}\nConstant folding an instruction is taking > 1s:\n\n"
+        "  %reduce.8 = f64[9]{{0}} reduce(f64[] %constant.2)\n\n"
+    )
+    of_f = folded.format("2024-05-18 10:06:06.1", "f", 13, "2024-05-18 10:06:12.6", "6.5s")
+    of_g = folded.format("2024-05-18 10:07:06.1", "g", 99, "2024-05-18 11:13:12.6", "1h6m3.5s")
+    trace = traced(of_f + of_g, tmp_path)
+    said = "".join(trace.collectors[0].missing)
+    assert "that XLA folded constants in it for 6.5 s, at train.py:13" in said
+    assert "that XLA folded constants in it for 3964 s, at train.py:99" in said
+
+
+def test_the_end_of_a_long_error_is_of_that_error(tmp_path: Path) -> None:
+    error = "torch._inductor.exc.InductorError: CppCompileError: C++ compile error\n"
+    output = "".join(f"/tmp/x.cpp:{line}: error: expected ';'\n" for line in range(70))
+    end = '\nfrom user code:\n   File "/repo/train.py", line 12, in step\n    return x.sin()\n'
+    trace = traced(f"{error}{output}{end}", tmp_path)
+    assert [(row.function, row.outcome) for row in trace.compiles] == [("step", "failed")]
+
+
 def test_what_two_handlers_write_of_a_first_trace_is_no_recompile(tmp_path: Path) -> None:
     process = "(EngineCore_DP0 pid=77441) "
     words = (

@@ -493,7 +493,7 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
         if name in judged and judged[name].verdict == "not_observable":
             yield Check("settle_by", name, "unknown", None, by, why=judged[name].why or "")
         elif settled is not None and settled <= by:
-            later = sum(step.index in busy for step in steps[settled:])
+            later = sum(any(counts(compiles[each]) for each in step.compiles) for step in steps[settled:])
             steps_ = f"{later} later step{'s' if later > 1 else ''}"
             why = f"{steps_} compiled, which --max-recompiles and --max-compiles limit" if later else ""
             yield Check("settle_by", name, "within", settled, by, why=why)

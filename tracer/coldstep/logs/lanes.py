@@ -21,7 +21,10 @@ def on_lanes(events: Iterable[Event], home: Thread) -> Iterator[tuple[Event, Thr
         lane = 0
         if isinstance(event, Begin):
             end = ends.get(id(event), _NEVER)
-            fits = (at for at, opened in enumerate(lanes) if not opened or ends.get(id(opened[-1]), _NEVER) >= end)
+            order = [*range(len(lanes))]
+            if event.compile is None:  # a phase, of the compile that began last
+                order.sort(key=lambda at: -lanes[at][-1].ns if lanes[at] else 1)
+            fits = (at for at in order if not lanes[at] or ends.get(id(lanes[at][-1]), _NEVER) >= end)
             lane = next(fits, len(lanes))
             if lane == len(lanes):
                 lanes.append([])

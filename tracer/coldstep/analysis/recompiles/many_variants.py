@@ -171,9 +171,9 @@ def _objects(reasons: list[_Reason]) -> str:
     first = reasons[0]
     values = {value or "" for reason in reasons for value in (reason.before, reason.after)}
     kinds = {_NUMBER.sub("", value) for value in values}
-    if len(kinds) > 1 or len(values) == 1:
+    if len(kinds) > 1 or len(values) == 1 or any(value.startswith(("'", '"')) for value in values):
         return ""
-    class_ = f"{kinds.pop().partition('(')[0]} " if first.argument else ""
+    class_ = f"{kinds.pop().partition('(')[0]} ".lstrip() if first.argument else ""
     return f"{whose(first.cause, first.argument, first.compile)} was {len(values)} different {class_}objects"
 
 

@@ -30,7 +30,7 @@ _SILENT_S = 2.0  # what is over so soon needs no word on its progress
     "-o",
     "--output",
     metavar="OUT",
-    help="Where the trace goes; default: the first log's name, .pftrace; it replaces no other trace.",
+    help="Where the trace goes; default: the first log's name, .pftrace; it replaces no trace of a run.",
 )
 @findings("text", "json", writes=False)
 def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
@@ -74,14 +74,18 @@ def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
 
 def _free(log: Path) -> str:
     """The log's name, .pftrace; with its suffix where that is a trace of the run itself, or another file."""
-    usual = f"{log.stem}.pftrace"
-    if os.path.exists(usual):
-        try:
-            if not from_log(opened(usual)):
-                return f"{log.name}.pftrace"
-        except TraceError:
-            return f"{log.name}.pftrace"
-    return usual
+    names = f"{log.stem}.pftrace", f"{log.name}.pftrace"
+    free = next((name for name in names if not os.path.exists(name) or _is_of_a_log(name)), None)
+    if free is None:
+        fail(f"{' and '.join(names)} are no traces of logs: give the trace another name with -o")
+    return free
+
+
+def _is_of_a_log(path: str) -> bool:
+    try:
+        return os.path.isfile(path) and from_log(opened(path, job=False))
+    except TraceError:
+        return False
 
 
 class _Progress:
