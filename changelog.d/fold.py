@@ -16,7 +16,10 @@ def fold(folder: Path, changelog: Path) -> None:
     if not fragments:
         return
     lines = changelog.read_text().splitlines(keepends=True)
-    top = next(number for number, line in enumerate(lines) if line.startswith("## ")) + 2  # and the empty line below
+    top = next(number for number, line in enumerate(lines) if line.startswith("## "))
+    if "unreleased" not in lines[top]:
+        raise SystemExit(f"{changelog.name} begins with a released version: put the next one above it, (unreleased)")
+    top += 2  # and the empty line below
     rows = [f"- {fragment.read_text().strip()}\n" for fragment in fragments]
     joins = lines[top : top + 1] and lines[top].startswith("- ")
     changelog.write_text("".join([*lines[:top], *rows, *([] if joins else ["\n"]), *lines[top:]]))

@@ -39,7 +39,7 @@ _HELD = (
 
 
 def took(text: str) -> float | None:
-    """The seconds that XLA says an operation took; None where a line does not say."""
+    """The seconds that an operation took, of XLA's line with them; None of another line."""
     match = _TOOK.search(text)
     return 3600 * int(match["h"] or 0) + 60 * int(match["m"] or 0) + float(match["s"]) if match is not None else None
 

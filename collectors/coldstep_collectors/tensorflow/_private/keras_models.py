@@ -75,7 +75,7 @@ def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
 
 def layout_of(model: Any) -> str:
     """What a model is built of, as a hash: its layers and its optimizer with their settings, its loss, its weights'
-    types; "" of anything else, of a model without weights, and where that cannot be told."""
+    types; "" of anything else, of a model without weights, and of one with a part that has no settings."""
     if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
         return ""
     try:
