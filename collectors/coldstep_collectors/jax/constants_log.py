@@ -121,6 +121,7 @@ class Constants:
             seconds = sum(row.seconds for row in rows)
             over = "" if all(row.is_over for row in rows) else "more than "
             longest = max(rows, key=lambda row: row.seconds)
-            yield name, rows[0].ns, _FOLDED.format(name=name, time=f"{over}{seconds:{'.3g' if seconds < 1000 else '.0f'}} s", at=longest.at)
+            took_ = f"{over}{seconds:{'.3g' if seconds < 1000 else '.0f'}} s"
+            yield name, rows[0].ns, _FOLDED.format(name=name, time=took_, at=longest.at)
         for size, ns in self._held.items():
             yield UNNAMED, ns, _HELD.format(name=UNNAMED, size=size)

@@ -143,7 +143,7 @@ def _recompile(trace: Trace, row: Recompile, compile_: Compile, also: list[Recom
         cost_ns=row.cost_ns,
         location=compile_.caller or compile_.location,
         evidence=row.evidence,
-        advice=words,
+        advice=words or row.advice,
         refs=[row.id],
         remedies=remedies,
     )
