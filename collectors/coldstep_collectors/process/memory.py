@@ -10,6 +10,7 @@ import os
 import resource
 import time
 from collections import defaultdict
+from io import FileIO
 
 from coldstep._util.slotted import slotted
 from coldstep_collectors.support import SUPPORT
@@ -120,9 +121,6 @@ def _meminfo(name: bytes) -> int:
 
 
 def _read(path: str) -> bytes:
-    """A short file of /proc, at a third of what `open` takes. Raises OSError where it is gone."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(file, _MOST_BYTES)
-    finally:
-        os.close(file)
+    """A short file of /proc, quicker than by `open`. Raises OSError where it is gone."""
+    with FileIO(path) as file:  # which is closed also where a signal's handler raises as it is opened
+        return file.read(_MOST_BYTES)

@@ -514,8 +514,6 @@ def _after_fork() -> None:
 def _replace(owner: Any, ours: dict[str, Any]) -> Callable[[], str | None]:
     """Put these methods in the place of a class's own; what takes them away again, where they are still there."""
     real = {name: getattr(owner, name) for name in ours}
-    for name, hook in ours.items():
-        setattr(owner, name, hook)
 
     def undo() -> str | None:
         kept = [name for name, hook in ours.items() if getattr(owner, name) is not hook]
@@ -524,4 +522,10 @@ def _replace(owner: Any, ours: dict[str, Any]) -> Callable[[], str | None]:
         called = f", {owner.__name__}.".join(kept)
         return f"wrappers of {owner.__name__}.{called}, which other wrappers call" if kept else None
 
+    try:
+        for name, hook in ours.items():
+            setattr(owner, name, hook)
+    except BaseException:  # a signal's handler raised
+        undo()
+        raise
     return undo
