@@ -183,11 +183,11 @@ def is_plain(value: Any, depth: int = 3) -> bool:
 
 def held(value: Any) -> Mapping[str, Any]:
     """What an object holds itself, by name: neither properties nor `__getattr__`, nothing of the user's runs here."""
-    own = next((vars(each)["__dict__"] for each in type(value).__mro__ if "__dict__" in vars(each)), None)
-    if not isinstance(own, GetSetDescriptorType | MemberDescriptorType):  # it has slots, or its class computes it
-        return {}
-    attributes = own.__get__(value)
-    return attributes if isinstance(attributes, Mapping) else {}
+    for kind in type(value).__mro__:
+        if (own := kind.__dict__.get("__dict__")) is not None:
+            # what else a class has there, computes it
+            return own.__get__(value) if type(own) in (GetSetDescriptorType, MemberDescriptorType) else {}
+    return {}  # it has slots
 
 
 def attribute(value: Any, name: str, default: Any = None) -> Any:

@@ -31,35 +31,33 @@ class Compiled:
 
 def compiled(line: str) -> Compiled | None:
     """What a line compiles, where it is no more than that; None of any other line."""
-    match statements(line.strip()):
-        case [ast.Assign(targets=[target], value=ast.Call(args=[given]) as call)]:
-            if ast.unparse(target) != ast.unparse(given):
-                return None
-            is_dropped = False
-        case [ast.Expr(value=ast.Call(args=[given]) as call)]:
-            is_dropped = True
-        case _:
-            return None
-    plain = all(each.arg and is_plain(ast.unparse(each.value)) for each in call.keywords)
-    if ast.unparse(call.func) != "torch.compile" or not plain or not _is_path(given):
+    target, call = _call(line)
+    if call is None or target not in (None, ast.unparse(call.args[0])):
         return None
-    return Compiled(ast.unparse(given), tuple(map(ast.unparse, call.keywords)), is_dropped)
+    if not all(each.arg and is_plain(ast.unparse(each.value)) for each in call.keywords):
+        return None
+    return Compiled(ast.unparse(call.args[0]), tuple(map(ast.unparse, call.keywords)), target is None)
 
 
 def kept_beside(line: str) -> tuple[str, str]:
     """What a line compiles and keeps by another name, and the line with that in both places: `self.fast = self.f =
     torch.compile(self.f)`; two empty texts of any other line."""
+    target, call = _call(line)
+    if call is None or target in (None, given := ast.unparse(call.args[0])):
+        return "", ""
+    return given, f"{target} = {given} = {ast.unparse(call)}"
+
+
+def _call(line: str) -> tuple[str | None, ast.Call | None]:
+    """Where a line keeps what it compiles, and its call of torch.compile; None twice of any other line."""
     match statements(line.strip()):
-        case [ast.Assign(targets=[target], value=ast.Call(args=[given]) as call)]:
-            both = ast.unparse(target), ast.unparse(given)
-            if (
-                ast.unparse(call.func) == "torch.compile"
-                and both[0] != both[1]
-                and _is_path(target)
-                and _is_path(given)
-            ):
-                return both[1], f"{both[0]} = {both[1]} = {ast.unparse(call)}"
-    return "", ""
+        case [ast.Assign(targets=[target], value=ast.Call(args=[given]) as call)] if _is_path(target):
+            name: str | None = ast.unparse(target)
+        case [ast.Expr(value=ast.Call(args=[given]) as call)]:
+            name = None
+        case _:
+            return None, None
+    return (name, call) if ast.unparse(call.func) == "torch.compile" and _is_path(given) else (None, None)
 
 
 def _is_path(node: ast.expr) -> bool:
