@@ -74,12 +74,22 @@ def modes(torch: Any) -> dict[str, str]:
         "default_dtype": torch.get_default_dtype,
         "num_threads": torch.get_num_threads,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
-        "allow_tf32": names.TF32.find(),
+        "allow_tf32": lambda: _allows_tf32(torch),
     }
-    states = {name: str(get()) for name, get in settings.items() if get is not None}
+    states = {name: str(value) for name, get in settings.items() if (value := get()) is not None}
     if (stack := names.MODES.find()) is not None:
         states["torch_function_modes"] = ", ".join(type(mode).__qualname__ for mode in stack()) or "none"
     return states
+
+
+def _allows_tf32(torch: Any) -> bool | None:
+    """Where the newer setting was written, which transformers' Trainer does, the older one raises when it is read."""
+    if (older := names.TF32.find()) is None:
+        return None
+    try:
+        return bool(older())
+    except RuntimeError:
+        return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
 _MARKS = {
