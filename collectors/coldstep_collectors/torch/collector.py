@@ -244,7 +244,8 @@ class Dynamo:
         """What is known of a frame only when Dynamo is done with it."""
         args: Args = {}
         if compile.outcome == "failed" and error is not None:
-            if (reason := breaks.break_reason(text_of(error))) is not None and reason.stack:
+            reason = None if breaks.of_a_backend(error) else breaks.break_reason(text_of(error))
+            if reason is not None and reason.stack:
                 breaks.complete_stack(reason)
                 args["failure"] = self._about(compile, reason)
         elif compile.outcome == "skipped" and (why := frames.given_up(error)) is not None:

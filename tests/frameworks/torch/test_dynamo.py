@@ -914,3 +914,22 @@ def test_a_program_that_switches_off_pytorchs_structured_trace_has_its_graph_bre
     trace = coldstep.load(path)
     assert [row.kind for row in trace.graph_breaks] == ["side_effect"]
     assert len([text for text in trace.run.notes if "structured trace" in text]) == 1
+
+
+def test_an_error_of_the_backend_is_not_read_as_a_graph_break_by_the_code_that_it_quotes(path: Path) -> None:
+    quoted = 'no lowering\n\nWhile executing %item\nOriginal traceback:\n  File "lib.py", line 3, in f\n    x.item()\n'
+
+    def broken(graph: object, inputs: object) -> Compiled:
+        raise RuntimeError(quoted)
+
+    def body() -> None:
+        step = torch.compile(torch.sin, backend=broken)
+        with contextlib.suppress(Exception):
+            step(torch.ones(3))
+
+    [failed] = [row for row in traced(path, body).findings if row.kind == "failed_compile"]
+    assert failed.text.endswith("backend='broken' raised: RuntimeError: no lowering")
+    assert "While executing" not in failed.text
+    assert failed.location is not None
+    assert failed.location.file.endswith("test_dynamo.py")
+    assert not failed.remedies

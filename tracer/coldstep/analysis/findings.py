@@ -189,7 +189,8 @@ def _failed(trace: Trace, row: Compile) -> Finding:
         remedies=mended or None,
     )
     if failure is None and error:
-        failed.text += f": {error[0].splitlines()[0]}"
+        first, *more = error[0].splitlines()
+        failed.text += f": {first} {more[0]}" if first.endswith(":") and more else f": {first}"
         failed.location = at or failed.location
     elif failure is not None:
         failed.location = failure.location or failed.location

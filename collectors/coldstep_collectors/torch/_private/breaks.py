@@ -95,6 +95,12 @@ def break_reason(payload: str) -> BreakReason | None:
     return BreakReason(f"{what}: {why}" if why else what, hints, stack, whole, skipped[1] if skipped else None)
 
 
+def of_a_backend(error: BaseException) -> bool:
+    """Whether a compile ended in its backend, whose words quote code of the user's and are no graph break's."""
+    failed = names.OF_A_BACKEND.find()
+    return failed is not None and isinstance(error, failed)
+
+
 def failed_in(payload: str) -> list[tuple[str, int, str]]:
     """The compiled function and what was inlined in it, by the words on an error that ended a compile."""
     below = payload.rpartition("from user code:")[2].partition("\n\n")[0]

@@ -148,6 +148,10 @@ STACK = Hook(
     Unseen("through which functions of one name a graph break came"),
     (Form("torch._dynamo.exc:Unsupported.__init__", says=("real_stack",), versions="2.5-"),),
 )
+OF_A_BACKEND = Hook(
+    None,  # without it such an error is read as one of Dynamo's own
+    (Form("torch._dynamo.exc:BackendCompilerFailed", versions="2.5-"),),
+)
 LOOP = Hook(
     None,  # since 2.10 a break's own words tell it
     (Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),),
