@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,7 @@ import program
 import pytest
 
 import coldstep
+from coldstep.analysis.answers import answers
 from coldstep.analysis.budgets import judge, parse
 from coldstep.converting import rewrite
 from coldstep.model import Settling, Trace
@@ -184,6 +186,19 @@ def test_a_budget_names_what_was_recorded_too_late(trace: Trace) -> None:
     [text] = [finding.text for check in late.checks for finding in check.findings]
     assert text == "loss_of (forward, backward) was recorded as a CUDA graph in step 1"
     assert judge([trace], parse({"settle_by": {"step": 2}})).word == "within"
+
+
+def test_a_recompile_is_not_answered_by_what_recordings_cost(trace: Trace) -> None:
+    recompiled = next(row for row in trace.findings if row.kind == "recompile" and row.text.startswith("loss_of"))
+    recorded = next(row for row in trace.findings if row.kind == "repeat_offender" and "CUDA graph" in row.text)
+    [second] = [row.compile for row in trace.recompiles if row.id in recompiled.refs]
+    at = next(row.interval for row in trace.cuda_graphs if row.compile == second)
+    again = replace(recorded, id="of the recompiled one", interval=at, refs=[second])
+
+    rows = answers(replace(trace, findings=[*trace.findings, again]))
+    [answer] = [row for row in rows if recompiled.id in (row.finding, *row.also)]
+    assert answer.finding == recompiled.id
+    assert again.id not in answer.also
 
 
 def test_the_report_and_the_timeline_say_so(trace: Trace, folder: Path, engine: ModuleType) -> None:

@@ -67,6 +67,7 @@ def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
     by_text: dict[object, list[Finding]] = {}
     for finding in filter(_mendable, trace.findings):
         by_text.setdefault((finding.kind, _whenever(trace, finding), str(finding.location)), []).append(finding)
+    recorded = {(row.compile, row.interval) for row in trace.cuda_graphs}
     caused: dict[str, list[str]] = {}
     for row in compiles.values():
         if row.caused_by is not None:
@@ -76,6 +77,8 @@ def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
     for number, alike in enumerate(by_text.values()):
         refs = {ref for finding in alike for ref in finding.refs}
         ids = {id_ for ref in refs for id_ in (again.get(ref, ref), *broken.get(ref, ()), *caused.get(ref, ()))}
+        if any(each.kind == "repeat_offender" and (*each.refs, each.interval) in recorded for each in alike):
+            ids = {f"CUDA graph of {id_}" for id_ in ids}  # recorded at its own price, whatever was compiled again
         joined = {owner[id_] for id_ in ids if id_ in owner}
         largest = max(joined, key=lambda each: len(stories[each][0]), default=number)
         for other in joined - {largest}:

@@ -25,7 +25,7 @@ _NUMBERS = (
     "integers as tensors, or leave such graphs out with torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = "
     "True."
 )
-_IN_PLACE = "Keep parameters and buffers where they are: write into them (copy_) instead of replacing them."
+_IN_PLACE = "Keep parameters, buffers and caches where they are: write into them (copy_) instead of replacing them."
 _NEW_STEP = (
     "Call torch.compiler.cudagraph_mark_step_begin() before each step, and clone what you keep of an earlier one."
 )
