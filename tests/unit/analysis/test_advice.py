@@ -10,6 +10,7 @@ import pytest
 import coldstep
 from coldstep.analysis.advice import Seen, advise
 from coldstep.analysis.breaks import _BY_REASON
+from coldstep.analysis.patterns import pattern_of
 from coldstep.analysis.recompiles.many_variants import _ONE_FOR_ALL
 from coldstep.analysis.recompiles.rows import call_of
 from coldstep.analysis.remedies import table
@@ -23,12 +24,12 @@ from coldstep_viewers.catalogue.pages import pages
 
 def advice(
     cause: str, argument: str, before: str, after: str, *, is_open: bool | None = None, stack: str = "dynamo",
-    inputs: dict[str, str] | None = None,
+    inputs: dict[str, str] | None = None, evidence: list[str] | None = None,
 ) -> str:  # fmt: skip
     trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
     change = Change(argument, cause, before, after)
     fields = {"cause": cause, "argument": argument, "before": before, "after": after, "changes": [change]}
-    known = vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []}
+    known = vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence or []}
     return table.advice(advise(trace, stack, Recompile(**known), Seen(is_open, placed=inputs or {})))
 
 
@@ -269,3 +270,20 @@ def test_of_a_static_object_the_numbers_that_change_are_named(before: str, after
 def test_a_list_that_only_grows_is_one_array(stack: str, inputs: dict[str, str], words: str) -> None:
     assert words in advice("pytree", "xs", "list of 1", "list of 2", stack=stack, inputs=inputs)
     assert "the same structure" in advice("pytree", "xs", "list of 1", "tuple of 2", stack=stack, inputs=inputs)
+
+
+def test_a_function_that_some_calls_are_given_is_none_that_a_first_call_makes() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    fields = {"cause": "type", "argument": "score_mod", "before": "None", "after": "<function soft>", "changes": []}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    assert pattern_of(row, [row], trace) is None
+    assert "until a first call makes it" not in advice("type", "score_mod", "None", "<function soft>")
+    assert "variant of its own" in advice("type", "score_mod", "<function soft>", "None")
+
+
+def test_a_number_in_a_mask_of_flex_attention_becomes_a_tensor_for_it_has_no_further_argument() -> None:
+    evidence = ["0/0: block_mask.mask_mod.__defaults__[0] == 128"]
+    said = advice("closure", "length", "128", "256", evidence=evidence)
+    assert "torch.tensor(length, device=…)" in said
+    assert "as an argument" not in said
+    assert "as an argument" in advice("closure", "length", "128", "256")

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
-from coldstep.analysis.patterns import differing, dims, fields, is_longer_alone, is_number, is_zero_or_one
+from coldstep.analysis.patterns import FUNCTION, differing, dims, fields, is_longer_alone, is_number, is_zero_or_one
 from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import (
     Call,
@@ -469,6 +469,8 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
 _GROUPS = "param_groups["
 _HELD = ("module_attribute", "global", "closure")
 _OF_A_MODULE = ("._parameters", "._buffers", "._modules")
+# PyTorch 2.13: "0/0: block_mask.mask_mod.__defaults__[0] == 128"
+_MASK = expression(r"\b(?:mask_mod|score_mod)\.__(?:defaults|closure)__")
 # coldstep: "stride 356 at dimension 0"
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 
@@ -486,6 +488,8 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (cause == "type" and argument == "self", "type of self"),
         (cause == "type" and _PENDING in (before, row.after), "type of a collective"),
         (cause == "type" and _is_a_tensors_class(row), "type of a tensor"),
+        (cause == "type" and _is_a_function_or_none(row), "type of a function"),
+        (cause == "closure" and any(_MASK.search(line) for line in row.evidence), "number of a mask"),
         (cause == "config" and argument == "num_threads", "threads"),
         (cause == "requires_grad" and seen.grad_off, "requires_grad without gradients"),
         (is_shape and is_zero_or_one(before, row.after), "shape of 0 or 1"),
@@ -514,6 +518,11 @@ def _is_a_tensors_class(row: Recompile) -> bool:
     sides = [row.before or "", row.after or ""]
     plain = [bool(_TENSOR.match(each)) for each in sides]
     return sorted(plain) == [False, True] and sides[plain.index(False)].endswith("Tensor")
+
+
+def _is_a_function_or_none(row: Recompile) -> bool:
+    none, function = sorted([row.before or "", row.after or ""], key=lambda side: side != "None")
+    return none == "None" and function.startswith(FUNCTION)
 
 
 def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:

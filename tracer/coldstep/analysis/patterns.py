@@ -14,6 +14,8 @@ from coldstep.signature import differences
 
 _MODES = ("training_mode", "grad_mode", "autocast")
 _RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "committed", "requires_grad")
+FUNCTION = "<function "
+"""How the text of a function begins."""
 # coldstep: "f32[8,4]"
 _DIMS = expression(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 # coldstep: "size 4 at dimension 0"
@@ -27,7 +29,7 @@ _GROWN_RECOMPILES = 6  # by however much each time, likewise
 def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
     """What happened to `row`, one of the `rows` of its identity: fed_back_output, last_batch, growing, mode_toggle,
     lazily_created, relaxed."""
-    if row.cause == "type" and row.before == "None":
+    if row.cause == "type" and row.before == "None" and not (row.after or "").startswith(FUNCTION):
         return "lazily_created"
     if row.cause == "shape" and _is_relaxed(row):
         return "relaxed"

@@ -724,6 +724,10 @@ REMEDIES = {
         each=True,
         changes="rounding",
     ),
+    "type of a function": Row(
+        "A call with a function has a variant of its own beside one with None. Pass a function in every call, one that "
+        "changes nothing where none is wanted, or live with one compile for each."
+    ),
     "type of a collective": Row(
         "{argument} is the pending result of a collective in one call, and a plain tensor in another: wait for it "
         "before every call.",
@@ -860,6 +864,10 @@ REMEDIES = {
         "A captured value is compiled in: pass {argument} as an argument, and as a tensor where it is only computed "
         "with. " + _NEEDED,
         changes="rounding",
+    ),
+    "number of a mask": Row(
+        "FlexAttention calls its mask with positions alone, and a number in it is compiled in: make {argument} a "
+        "tensor before the mask is made, torch.tensor({argument}, device=…), on the attention's device."
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
     "container filled later": Row(
