@@ -52,6 +52,18 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
     ),
     "0/0: y.size()[0] == x.size()[0]  # duck sizing added this equality": ("shape", "y", "y.size()[0] == x.size()[0]"),
     "0/0: ((2*x.size()[0]) % 3) == 0": ("shape", "x", "((2*x.size()[0]) % 3) == 0"),
+    # of PyTorch 2.11, the first cut off
+    "0/1: (1 + (((((((-1) + min(1024, x.size()[0]) | (((-1) + min(1024, x.size()[0])) // 2)) | (((-1) + mi": (
+        "shape",
+        "x",
+        None,
+    ),
+    "3/1: ___as_tensor(self.param_groups[0]['lr']).item() == 0.0009  # (unknown source "
+    "___as_tensor(self.param_groups[0]['lr']).item(), please file a bug)": (
+        "python_scalar",
+        "self.param_groups[0]['lr']",
+        "0.0009",
+    ),
     "0/0: __dtensor_spec_139636727472480": ("sharding", None, None),
     "0/0: _has_dynamo_dim_marking is present on runtime tensor but was absent at compile time": (
         "config",

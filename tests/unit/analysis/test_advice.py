@@ -281,6 +281,35 @@ def test_a_function_that_some_calls_are_given_is_none_that_a_first_call_makes() 
     assert "variant of its own" in advice("type", "score_mod", "<function soft>", "None")
 
 
+@pytest.mark.parametrize(("cause", "was", "now"), [("module_attribute", "'fit'", "None"), ("container", "{}", "{'a'}")])
+def test_what_a_librarys_function_keeps_is_not_to_be_filled_or_passed_by_the_user(
+    cause: str, was: str, now: str
+) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    fields = {"cause": cause, "argument": "self._results", "before": was, "after": now, "changes": []}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    said = table.advice(advise(trace, "dynamo", row, Seen(library="LightningModule.log")))
+    assert said.startswith("LightningModule.log, a library's function, changes self._results")
+    assert "call it outside" in said
+
+
+@pytest.mark.parametrize(
+    ("guard", "asked"),
+    [
+        ("0/1: 2 <= x.size()[0] <= 100  # if x.shape[0] > 100:  # train.py:6 in f", ", 2 <= x.size()[0] <= 100:"),
+        ("0/1: (1 + (((((((-1) + min(1024, x.size()[0]) | (((-1) + min(1024, x.size()[0])) // 2)) | (((", " in: "),
+        ("0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5", None),
+        ("0/0: y.size()[0] == x.size()[0]  # duck sizing added this equality", None),
+    ],
+)
+def test_a_question_that_was_asked_of_a_size_comes_back_though_the_size_is_dynamic(
+    guard: str, asked: str | None
+) -> None:
+    said = advice("shape", "x", "f32[4]", "f32[200]", is_open=True, evidence=[guard])
+    assert ("happens once" in said) == (asked is None)
+    assert (asked is None) or (asked in said and "a size with another answer compiles again" in said)
+
+
 def test_a_number_in_a_mask_of_flex_attention_becomes_a_tensor_for_it_has_no_further_argument() -> None:
     evidence = ["0/0: block_mask.mask_mod.__defaults__[0] == 128"]
     said = advice("closure", "length", "128", "256", evidence=evidence)

@@ -24,11 +24,13 @@ from coldstep.analysis.remedies.edits import (
 )  # fmt: skip
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.rules.dynamo import asked_of_a_size
 from coldstep.analysis.rules.keras import LOOPS
 from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
+_MAX_ASKED = 60  # characters of what was asked of a size
 _LAST_BATCH = (
     "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
     "({drop}), which leaves its rows out"
@@ -165,6 +167,8 @@ class Seen:
     that makes one static."""
     beside: str = ""
     """The type of the arrays that a number is computed with, where the function does no more with it."""
+    library: str = ""
+    """The function, where it is a library's."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -224,6 +228,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
+        "asked": f", {asked}" if len(asked := asked_of_a_size(row)) <= _MAX_ASKED and asked else "",
         "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
@@ -233,6 +238,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "mode": seen.mode,
         "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
         "optimizer": seen.optimizer,
+        "library": seen.library,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
         "number": _number(row, seen),
@@ -468,6 +474,7 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
 
 _GROUPS = "param_groups["
 _HELD = ("module_attribute", "global", "closure")
+_KEPT = ("module_attribute", "container")
 _OF_A_MODULE = ("._parameters", "._buffers", "._modules")
 # PyTorch 2.13: "0/0: block_mask.mask_mod.__defaults__[0] == 128"
 _MASK = expression(r"\b(?:mask_mod|score_mod)\.__(?:defaults|closure)__")
@@ -480,6 +487,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     is_shape, is_constant, is_needed = cause == "shape", cause in _CONSTANTS, bool(_needing(row))
     return _first(
         (seen.mode, "mode of a warm-up"),
+        (seen.library and cause in _KEPT and argument.startswith("self."), "state of a library"),
         (cause == "container" and before in _NOTHING_YET, "container filled later"),
         (cause == "gradient_state" and before == "None", "gradient made later"),
         (cause == "optimizer_state" and seen.optimizer, "state of the optimizer"),
@@ -496,6 +504,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and is_zero_or_one(row.after, before), "first shape of 0 or 1"),
         (is_constant and _is_a_choice(row), "choice"),
         (is_constant and _GROUPS in argument, _of_optimizer(argument, seen)),
+        (is_shape and seen.is_open and asked_of_a_size(row), "question of a size"),
         (is_shape and seen.within and seen.is_open, "open shape within"),
         (is_shape and seen.within and seen.is_open is None, "shape within"),
         (is_shape and seen.is_open, "open shape"),

@@ -22,6 +22,7 @@ from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remed
 from coldstep.analysis.remedies.tensor_numbers import type_beside
 from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
 from coldstep.analysis.rules import torch_xla
+from coldstep.analysis.rules.dynamo import asked_of_a_size
 from coldstep.analysis.rules.registry import is_trainers_loop
 from coldstep.context import GRAD_MODE
 from coldstep.model import Change, Compile, Location, Recompile, Remedy, Through, Trace
@@ -77,6 +78,8 @@ def _remedies(
     """What to change; of what follows a graph break the break comes first, since mending that is enough."""
     id_ = f"{compile_.stack}.{row.cause}"
     seen = _seen(trace, row, compile_, is_open, callers)
+    if compile_.location is not None and is_installed(compile_.location.file):
+        seen = replace(seen, library=compile_.function)
     own = (
         remedies(_RUN_AGAIN, Case(id_, {})) if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, seen)
     )
@@ -323,6 +326,8 @@ def _outlook(row: Recompile, is_open: bool) -> str:
             return f"{row.argument} is a symbol from now on: another number compiles nothing new"
         return f"the number is compiled in: another {row.argument} compiles again"
     dimensions = ", ".join(map(str, differing(row.before, row.after)))
+    if is_open and asked_of_a_size(row):
+        return f"dimension {dimensions} of {row.argument} is dynamic, but what was asked of its size is compiled in"
     if is_open:
         return f"dimension {dimensions} of {row.argument} is dynamic from now on: another size compiles nothing new"
     if is_zero_or_one(row.before, row.after):

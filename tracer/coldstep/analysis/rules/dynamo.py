@@ -14,6 +14,7 @@ from coldstep._util import python_text
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.analysis.remedies.row import Row
+from coldstep.model import Recompile
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
@@ -83,6 +84,10 @@ _INFERENCE = expression(r"inference\((.+)\)")
 _UNMARKED = expression(r"hasattr\(.+, '_dynamo_(?:weak_)?dynamic_indices'\) == False")
 _MARKED = "_has_dynamo_dim_marking is present"
 _PLACEMENTS = "__dtensor_spec_"
+# PyTorch 2.11: "___as_tensor(self.param_groups[0]['lr']).item() == 0.0009"
+_NUMBER_AS_TENSOR = expression(r"___as_tensor\(([^()]+)\)\.item\(\)")
+# PyTorch 2.11: "(((-1) + min(1024, x.size()[0])) // 2)"
+_SIZED = expression(r"([\w.\[\]']+)\.size\(\)\[\d")
 
 _OF_TENSOR = {
     "size": "shape",
@@ -220,10 +225,18 @@ def read(text: str, guarded: Guarded | None = None) -> Guard:
     """The guard in a line such as "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5"."""
     words = _COMPILE_ID.sub("", text, count=1) if _COMPILE_ID.match(text) else text
     head = words.partition("\nUser stack trace:")[0].partition("  # ")[0].strip()
-    head = head.partition(_HINT)[0].rstrip() if head.endswith(")") else head
+    head = _NUMBER_AS_TENSOR.sub(r"\1", head.partition(_HINT)[0].rstrip() if head.endswith(")") else head)
     if "before" in (backends := (guarded or {}).get(text, {})) and not _BACKEND.match(head):
         return _backend(words, backends["before"], backends["value"])
     return _Reader(words, head, guarded or {}).guard()
+
+
+def asked_of_a_size(row: Recompile) -> str:
+    """What the earlier variant had asked of a size that it leaves open, `x.size()[0] <= 100`, and holds no more; empty
+    where the sizes themselves differed, or two of them were taken for one."""
+    guard = read(row.evidence[0]) if row.evidence else Guard("")
+    head = _COMPILE_ID.sub("", guard.text, count=1).partition("  # ")[0].strip()
+    return head if guard.mechanism == "shape" and not guard.others and _SIZED.search(head) else ""
 
 
 @slotted
@@ -403,7 +416,7 @@ class _Reader:
         try:
             tree = python_text.tree(self._head)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
-            return None
+            return self._of_sizes_in_part()
         try:
             return self._of_sizes(tree) or self._of(tree)
         except RecursionError:
@@ -531,6 +544,13 @@ class _Reader:
                     mechanism, argument=arguments[0], others=tuple(arguments[1:]), before=self._head, alike=alike
                 )
         return None
+
+    def _of_sizes_in_part(self) -> Guard | None:
+        """The same of one so long that its end was cut off."""
+        sized = dict.fromkeys(self._place(path).argument for path in _SIZED.findall(self._head))
+        return (
+            self._make("shape", argument=next(iter(sized)), others=(*sized,)[1:], alike=("layout",)) if sized else None
+        )
 
     def _source(self, node: ast.expr) -> str:
         return ast.get_source_segment(self._head, node) or ""
@@ -680,6 +700,11 @@ REMEDIES = {
         "{fixed}.",
         above=_MARK,
         environment=_SOURCES,
+    ),
+    "question of a size": Row(
+        "The dimension is dynamic, but what the function asked of its size is compiled in{asked}: a size with another "
+        "answer compiles again. Choose outside of the compiled function, or {fixed}.",
+        changes="data",
     ),
     "closed shape": Row(
         "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
@@ -870,6 +895,10 @@ REMEDIES = {
         "tensor before the mask is made, torch.tensor({argument}, device=…), on the attention's device."
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
+    "state of a library": Row(
+        "{library}, a library's function, changes {argument}, and each value has a variant of its own: call it outside "
+        "of the compiled function, or compile a part that does not call it."
+    ),
     "container filled later": Row(
         "{argument} is empty until a first call fills it. Fill it before, or let that call run uncompiled.",
         above=_FIRST_UNCOMPILED,
