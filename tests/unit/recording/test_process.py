@@ -160,6 +160,16 @@ def test_what_a_compiler_used_is_known_to_its_end_and_not_to_the_last_look(path:
     assert all(row.work_ns <= row.wall_ns * (os.cpu_count() or 1) for row in rows)
 
 
+def test_the_pool_of_inductors_compilers_is_at_work_while_it_ends_and_compiles_nothing_by_that(path: Path) -> None:
+    burn = "import time\nwhile time.process_time() < 1.5: pass"
+    start = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {burn!r}, 'compile_worker']).wait()"
+    with coldstep.trace(path, collectors=ONLY):
+        exec(start, {"__name__": "torch._inductor.compile_worker.subproc_pool"})
+    trace = coldstep.load(path)
+    assert [row.what for row in trace.unplaced] == []
+    assert "worker pool" in render(trace)
+
+
 @pytest.mark.timing
 def test_a_process_that_python_did_not_start_is_found(path: Path, work: str, engine: ModuleType) -> None:
     with coldstep.trace(path, collectors=ONLY):

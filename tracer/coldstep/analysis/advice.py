@@ -474,7 +474,6 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
 
 _GROUPS = "param_groups["
 _HELD = ("module_attribute", "global", "closure")
-_KEPT = ("module_attribute", "container")
 _OF_A_MODULE = ("._parameters", "._buffers", "._modules")
 # PyTorch 2.13: "0/0: block_mask.mask_mod.__defaults__[0] == 128"
 _MASK = expression(r"\b(?:mask_mod|score_mod)\.__(?:defaults|closure)__")
@@ -485,9 +484,10 @@ _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     cause, argument, before = row.cause, row.argument or "", row.before
     is_shape, is_constant, is_needed = cause == "shape", cause in _CONSTANTS, bool(_needing(row))
+    is_librarys = bool(seen.library) and argument.startswith("self.")
     return _first(
         (seen.mode, "mode of a warm-up"),
-        (seen.library and cause in _KEPT and argument.startswith("self."), "state of a library"),
+        (cause == "container" and is_librarys, "state of a library"),
         (cause == "container" and before in _NOTHING_YET, "container filled later"),
         (cause == "gradient_state" and before == "None", "gradient made later"),
         (cause == "optimizer_state" and seen.optimizer, "state of the optimizer"),
@@ -503,6 +503,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and is_zero_or_one(before, row.after), "shape of 0 or 1"),
         (is_shape and is_zero_or_one(row.after, before), "first shape of 0 or 1"),
         (is_constant and _is_a_choice(row), "choice"),
+        (cause == "module_attribute" and is_librarys, "state of a library"),
         (is_constant and _GROUPS in argument, _of_optimizer(argument, seen)),
         (is_shape and seen.is_open and asked_of_a_size(row), "question of a size"),
         (is_shape and seen.within and seen.is_open, "open shape within"),

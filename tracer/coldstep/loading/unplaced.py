@@ -20,6 +20,7 @@ _COMPILER = expression(
     r"cc1(?:plus)?|cicc|ptxas(?:-blackwell)?|ninja|rustc"
 )
 
+_POOL = "worker pool"  # hands out what its workers compile, and is at work, too, while it begins and ends
 _TICK_NS = 10_000_000  # by which the kernel's word on when a process began may be too early
 
 _NO_COMPILE = {
@@ -121,7 +122,7 @@ def _programs(rows: Rows, compiles: _Spans) -> Iterator[Unplaced]:
     built = [*builds, *(piece for piece in rows.work if piece.args.get("pid") in started)]
     asked = _Spans([*compiled, *((piece.start, piece.end) for piece in built)])
     for piece in rows.work:
-        is_compiler = piece.category or _COMPILER.fullmatch(piece.name)
+        is_compiler = (piece.category and piece.name != _POOL) or _COMPILER.fullmatch(piece.name)
         is_asked = compiles.covers(piece.start) or asked.covers(piece.start) or asked.covers(piece.start + _TICK_NS)
         if is_compiler and not is_asked:
             cpu = int(piece.args.get("cpu_ns") or 0)

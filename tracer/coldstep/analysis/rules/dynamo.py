@@ -9,13 +9,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from coldstep._util import python_text
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.analysis.remedies.row import Row
-from coldstep.model import Recompile
 from coldstep.signature import Change, Signature, differences
+
+if TYPE_CHECKING:
+    from coldstep.model import Recompile
 
 PAD = ("import torch", "torch.nn.functional.pad(x, (0, 0) * (x.ndim - {n}) + (0, more))")
 """What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
@@ -896,8 +899,8 @@ REMEDIES = {
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
     "state of a library": Row(
-        "{library}, a library's function, changes {argument}, and each value has a variant of its own: call it outside "
-        "of the compiled function, or compile a part that does not call it."
+        "A library keeps {argument}, and each value has a variant of its own: call {library} outside of the compiled "
+        "function, or compile a part that does not call it."
     ),
     "container filled later": Row(
         "{argument} is empty until a first call fills it. Fill it before, or let that call run uncompiled.",
