@@ -83,9 +83,10 @@ def _turns(loop: _Loop, operations: Sequence[Operation]) -> Args | None:
 
 def _number(per_kind: Collection[int]) -> int:
     """How many turns there are, by how often the program has each kind of operation: of most kinds each turn has one,
-    of the others two, three."""
+    of the others two, three. 0 where that explains less than half of them: then few turns have a loop in each."""
     explained = {turns: sum(times for times in per_kind if times % turns == 0) for turns in per_kind}
-    return max(per_kind, key=lambda turns: (explained[turns] if turns >= _LEAST_TURNS else 0, turns))
+    most = max(per_kind, key=lambda turns: (explained[turns] if turns >= _LEAST_TURNS else 0, turns))
+    return most if 2 * explained[most] >= sum(per_kind) else 0
 
 
 def _fewest(operations: Sequence[Operation]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import generated_trace
@@ -258,3 +259,14 @@ def test_a_function_is_kept_by_what_it_captures() -> None:
     assert made == "step = vars(train).setdefault(('step', repr(lr), body, *map(id, ws),), step)"
     assert edits.kept("return jit(step)(x)", "step", "train", "train()")
     assert not edits.kept("return jit(other)(x)", "step", "train", "train()")
+
+
+def test_a_loop_that_what_compiled_again_holds_is_told_below_in_full() -> None:
+    trace = coldstep.load(next(path for path in TRACES if path.stem == "torch_train"))
+    answer = next(row for row in trace.answers if row.saves)
+    first = next(row for row in trace.findings if row.id == answer.finding)
+    again = next(row for row in trace.recompiles if row.id in first.refs)
+    loop = replace(first, id="loop", kind="unrolled", severity="note", text="It holds each turn", refs=[again.compile])
+    whole = replace(trace, findings=[*trace.findings, loop], answers=[replace(answer, also=[*answer.also, "loop"])])
+    assert "loop" not in numbers(whole)
+    assert "It holds each turn" in render(whole)

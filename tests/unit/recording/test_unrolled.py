@@ -68,3 +68,10 @@ def test_turns_are_counted_by_what_each_has_once_not_by_what_it_has_twice(tmp_pa
     loop = unrolled(operations)
     assert loop is not None
     assert loop["turns"] == 20
+
+
+def test_a_short_loop_in_each_of_few_turns_is_not_counted_as_many_turns(tmp_path: Path) -> None:
+    (roll := tmp_path / "roll.py").write_text(LOOP)
+    layer = [*["view"] * 3, *(f"operation {n}" for n in range(19))]  # three heads in each of three layers
+    operations = [Operation(name, [(str(roll), 3, "roll")], []) for _ in range(3) for name in layer]
+    assert unrolled(operations) is None

@@ -56,11 +56,13 @@ def head(trace: Trace, every: bool = False) -> Head:
 
 
 def numbers(trace: Trace) -> dict[str, int]:
-    """By the id of a finding, and of the rows that it speaks of, the number of its answer."""
+    """By the id of a finding, and of the rows that it speaks of, the number of its answer. A loop that what compiled
+    again holds is in the same answer, which does not speak of it."""
     by_id = {row.id: row for row in trace.findings}
     numbered: dict[str, int] = {}
     for number, answer in enumerate(trace.answers, 1):
-        for finding in (by_id[answer.finding], *(by_id[id_] for id_ in answer.also)):
+        first, *also = (by_id[id_] for id_ in (answer.finding, *answer.also))
+        for finding in (first, *(row for row in also if row.kind != "unrolled" or first.kind == "unrolled")):
             for id_ in (finding.id, *finding.refs):
                 numbered.setdefault(id_, number)
     return numbered
