@@ -9,7 +9,7 @@ from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.layers import as_scan
 from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules.jax import OF_LAYERS
 from coldstep.model import Compile, Finding, Trace, Unrolled
 
@@ -30,6 +30,7 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
         if cost < (_LEAST_OF_LAYERS_NS if loop.layers else _LEAST_NS):
             continue
         id_ = f"{compile_.stack}.unrolled:{loop.location.file}:{loop.location.line}"
+        mended = remedies(_row(rows, compile_, loop), _case(trace, compile_, loop, id_))
         row = of_compile(
             trace,
             compile_,
@@ -39,7 +40,8 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
             f"{_OF_LAYERS if loop.layers else ''}: {loop.operations} of its {loop.of} operations",
             cost_ns=cost,
             evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
-            remedies=remedies(_row(rows, compile_, loop), _case(trace, compile_, loop, id_)),
+            advice=advice(mended),
+            remedies=mended,
         )
         row.location = loop.location
         yield row

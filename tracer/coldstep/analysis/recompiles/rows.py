@@ -327,7 +327,7 @@ def _outlook(row: Recompile, is_open: bool) -> str:
         return f"the number is compiled in: another {row.argument} compiles again"
     dimensions = ", ".join(map(str, differing(row.before, row.after)))
     if is_open and asked_of_a_size(row):
-        return f"dimension {dimensions} of {row.argument} is dynamic, but what was asked of its size is compiled in"
+        return f"dimension {dimensions} of {row.argument} is dynamic, but a question about its size is compiled in"
     if is_open:
         return f"dimension {dimensions} of {row.argument} is dynamic from now on: another size compiles nothing new"
     if is_zero_or_one(row.before, row.after):
