@@ -49,7 +49,7 @@ def steps(iterable: Iterable[T], name: str = "step") -> Iterator[T]:
 
 
 def annotate(name: str) -> contextlib.AbstractContextManager[None]:
-    """Draw a slice called `name` around the block; it never counts as a phase. Like `step`, does nothing without a trace."""
+    """Draw a slice called `name` around the block; it never counts as a phase. Without a trace it does nothing."""
     if _compiling():
         return contextlib.nullcontext()
     session = active()
