@@ -10,7 +10,7 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from configparser import ConfigParser
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
@@ -33,6 +33,8 @@ TRACE = ROOT / "tests/traces/torch_train.pftrace"
 _COPIED = ("*.md", "*.png", "*.json", "*.csv")
 # [the tests](../tests/scenarios), ![a picture](timeline.png), [a section](#who-is-not)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+# "path          the file to write", "              process is writing it"
+_COLUMNS = re.compile(r"(?:\w+ {2,}| {9,})\S")
 _KINDS = ("", "how-to", "explanation", "reference", "evidence")
 
 
@@ -117,8 +119,27 @@ def _python() -> Iterator[str]:
     for name, value in sorted((public | tests).items(), key=lambda row: (row[0][0].isupper(), row[0])):
         yield from (f"## coldstep.{name}", "")
         if not inspect.isclass(value) or name == "trace":
-            yield from ("```python", f"coldstep.{name}{inspect.signature(value)}".replace("'", ""), "```", "")
-        yield from (inspect.getdoc(value) or "", "")
+            yield from ("```python", f"coldstep.{name}{_signature(value)}", "```", "")
+        yield from map(_paragraph, (inspect.getdoc(value) or "").split("\n\n"))
+
+
+def _signature(value: Callable[..., object]) -> inspect.Signature:
+    """As it is written: annotations without quotes, defaults with theirs; what a class returns is no part of it."""
+    signature = inspect.signature(value)
+    parameters = [each.replace(annotation=_Unquoted(each.annotation)) for each in signature.parameters.values()]
+    returned = signature.empty if inspect.isclass(value) else _Unquoted(signature.return_annotation)
+    return signature.replace(parameters=parameters, return_annotation=returned)
+
+
+class _Unquoted(str):
+    """An annotation, which `inspect` shows by its `repr`."""
+
+    __repr__ = str.__str__
+
+
+def _paragraph(text: str) -> str:
+    """Of a docstring: one whose lines are all of two columns keeps them."""
+    return f"```text\n{text}\n```\n" if all(map(_COLUMNS.match, text.splitlines())) else f"{text}\n"
 
 
 def _causes() -> Iterator[str]:

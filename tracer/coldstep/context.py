@@ -72,9 +72,9 @@ ATTRIBUTE = Form("attribute", "the value of an attribute that it reads", "path",
 
 # --- under what it was compiled -----------------------------------------------------------------------------------
 
-CONFIG = Form("config", "the value of a setting, or of an option of this function's", "name", "config", published=True)
+CONFIG = Form("config", "the value of a setting, or of an option of this function", "name", "config", published=True)
 USUAL = Form(
-    "usual", "what that setting is by default: where there is no `config` of it, it is that", "name", "", published=True
+    "usual", "the default of that setting: it holds where there is no `config` of it", "name", "", published=True
 )
 GRAD_MODE = Form("grad_mode", "`on`, `off` or `inference`", cause="grad_mode", published=True)
 AUTOCAST = Form(
@@ -98,27 +98,27 @@ XLA_VALUE = Form("xla_value", "a small tensor's value, which XLA has compiled in
 
 # --- a lazy graph of torch_xla ------------------------------------------------------------------------------------
 
-FROM_A_LOG = Form("from a log", "that only torch_xla's own report of the graph is there")
+FROM_A_LOG = Form("from a log", "only torch_xla's own report of the graph is known")
 GRAPH_INPUTS = Form("graph inputs", "how many inputs the graph has")
 GRAPH_OUTPUTS = Form("graph outputs", "how many outputs it has")
 GRAPH_NODES = Form("graph nodes", "how many operations it has")
 OPERATIONS = Form("operations", "how many of each operation it has: `2 x add; 1 x dot`")
 CONSTANTS = Form("constants", "which constants it holds: `1 x f32[] 0.5`")
-RESULTS = Form("results", "the types of what its operations compute: `2 x f32[8,4]; 1 x f32[]`")
+RESULTS = Form("results", "the types of its operations' results: `2 x f32[8,4]; 1 x f32[]`")
 ATTRIBUTES = Form("attributes", "the numbers that set how its operations work: `2 x 0; 1 x 5`")
-STRUCTURE = Form("structure", "a checksum of how its operations hang together")
+STRUCTURE = Form("structure", "a checksum of how its operations are connected")
 TEXT = Form("text", "a checksum of its text")
 NUMBER = Form("number", "a Python number in a variable, or in an optimizer's settings", "path")
-VARIABLE = Form("variable", "the type of a tensor in a variable that is none of the graph's inputs", "path")
+VARIABLE = Form("variable", "the type of a tensor in a variable that is not an input of the graph", "path")
 STATE = Form("state", "which tensors an optimizer keeps for a parameter", "path")
-GRADIENTS = Form("gradients", "a gradient that was added to, and its type; else `none`, or `new`, as without it")
-OLDER = Form("older", "the inputs that were work still to be done when the graph before was compiled")
-SYNCS = Form("syncs", "how often the program had asked for a step to be run")
-READ = Form("read", "that a value was read, and the graph cut there")
+GRADIENTS = Form("gradients", "the type of a gradient that was added to an earlier one; else `none` or `new`")
+OLDER = Form("older", "the inputs that were still pending when the previous graph was compiled")
+SYNCS = Form("syncs", "how many syncs the program had made")
+READ = Form("read", "a value was read, and cut the graph there")
 
 # --- a collector of others ----------------------------------------------------------------------------------------
 
-CAUSE = Form("cause", "whatever, where it differs, is that cause", "cause, and a place")
+CAUSE = Form("cause", "any text; if it differs, the cause is the one named", "cause, and a place")
 
 FORMS = (
     *(CALL, TREE, STATIC, ALIAS, FUNCTION, CLOSURE, GLOBAL, ATTRIBUTE),

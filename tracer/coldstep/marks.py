@@ -49,7 +49,7 @@ def steps(iterable: Iterable[T], name: str = "step") -> Iterator[T]:
 
 
 def annotate(name: str) -> contextlib.AbstractContextManager[None]:
-    """Draw a slice called `name` around the block; it never counts as a phase. Does nothing where `step` does."""
+    """Draw a slice called `name` around the block; it never counts as a phase. Without a trace it does nothing."""
     if _compiling():
         return contextlib.nullcontext()
     session = active()
@@ -88,12 +88,13 @@ def wait(x: T) -> T:
 def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "note") -> None:
     """Declare all warmed up: from here on nothing may compile, in any stack and on any thread.
 
-    What compiles all the same is in the report, with its cause, the nearest call of the warm-up, and the calls that the
-    warm-up lacks, as code; `coldstep check --ready` fails. `action` is what else happens at the next mark of the
-    thread that compiled (`wait`, the end of a step or of the trace; never inside the framework): "note", nothing, but
-    for a line on stderr as it happens; "raise", a `NotReadyError`; a function is called with a `LateCompile`. Under
-    asyncio that mark may be another task's of the thread, and a thread that marks nothing more gets nothing. Called
-    again, under whatever name, it begins anew.
+    The report shows each compile after that, with its cause, the nearest call of the warm-up, and the calls that the
+    warm-up lacks, as code; `coldstep check --ready` fails. stderr shows a line as it happens.
+
+    `action` is what else happens, at the next mark of the thread that compiled (`wait`, the end of a step or of the
+    trace; never inside the framework). "note": nothing. "raise": a `NotReadyError`. A function is called with a
+    `LateCompile`. Under asyncio the next mark may belong to another task of that thread. If the thread makes no further
+    mark, nothing happens. A second call, under whatever name, begins anew.
 
     Without an active trace, and while a compiler traces the code it stands in, it does nothing. Raises ValueError for
     an unknown `action`.

@@ -160,28 +160,27 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
                     coldstep.wait(train_step(batch))
         print(run.report())
 
-    Where the block marks no step, its steps are inferred from what it repeats, as under `coldstep run`, but for
-    the steps of an optimizer: hooks on these would make programs compiled before the block compile again.
+    If the block marks no step, its steps are inferred from what it repeats, as under `coldstep run`.
 
-    `device` is about what happens inside XLA and on the device. "until-settled+2": of each name of step from step 0
-    until two steps in a row compiled nothing and recorded no CUDA graph; in `coldstep run` of a program that marks
-    none, XLA's from the start, PyTorch's from the first call of a compiled function, batch of a trainer or step of an
-    optimizer, until its apparent step was called three times in a row without a compile, or nothing compiled
-    for 30 s. The profilers' results are held in memory, within a bound that drops the oldest, and
-    written when the block has ended. A profiler that the program itself uses goes before ours, which then ends.
+    `device` is about what happens inside XLA and on the device. "until-settled+2": the frameworks' profilers run for
+    each name of step from step 0 until two steps in a row compiled nothing and recorded no CUDA graph. Under `coldstep
+    run` of a program without marks, XLA's profiler runs from the start; PyTorch's from the first call of a compiled
+    function, batch of a trainer or step of an optimizer. They end when the apparent step was called three times in a
+    row without a compile, or when nothing compiled for 30 s. Their results are held in memory and written after the
+    block; beyond a bound the oldest are dropped. If the program itself starts a profiler, ours ends.
 
     `stacks` takes 100 samples a second for at most ten minutes, which name what no hook sees: the `sampled` of the
-    intervals. Where py-spy cannot (it is not there, no ptrace), a note reports that.
+    intervals. If py-spy cannot (it is not there, no ptrace), a note reports that.
 
-    `live` is on a terminal a line that goes when the compile ends, elsewhere a line every 30 s.
+    `live` shows a line on a terminal, which goes when the compile ends; elsewhere it prints a line every 30 s.
 
     `on_recompile` gets cause, both values and the user's frame: at the first mark after the recompile (`wait`, the end
     of a step or of the block), where it may print, stop in a debugger, or raise to end the program there.
 
-    `on_forecast` is called when the first marked step of a name has ended, where what it left behind makes the next one
-    compile again, unless something changes before: results of another type than the arguments that they go into (JAX),
-    an optimizer's state (torch_xla, PyTorch), attributes that the first call of a compiled module made (PyTorch). It
-    may raise to end the program there. It gets sure cases only. Without marks it is not called: stderr shows the
+    `on_forecast` is called when the first marked step of a name has ended, if the next one will compile again unless
+    something changes before: because of results of another type than the arguments that they go into (JAX), an
+    optimizer's state (torch_xla, PyTorch), or attributes that the first call of a compiled module made (PyTorch). It
+    may raise to end the program there. It gets sure cases only. Without marks it is not called; stderr shows the
     sure cases then.
 
     `children` sets variables of the environment, and restores them at the end of the block (`coldstep run`

@@ -86,7 +86,7 @@ def test_a_recompile_is_read_without_a_stamp_and_between_results(form: str, vari
     assert scenarios.said(trace) == SHAPE
     is_timed = "2023" in form
     assert bool(trace.run.started) == is_timed
-    assert any("When anything was is not known" in note for note in trace.run.notes) != is_timed
+    assert any("When things happened is not known" in note for note in trace.run.notes) != is_timed
 
 
 def test_an_empty_reason_is_a_recompile_of_unknown_cause(tmp_path: Path) -> None:

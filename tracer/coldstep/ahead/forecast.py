@@ -73,9 +73,9 @@ def forecast(
               {"": "state"} is the whole result
     trace     an earlier trace of the function, or its path: what a compile and a step took there
 
-    A call that cannot be judged is in `unknown`, with why. Raises ValueError where no framework shows in the
-    function and its arguments, or where `feed` names something that is not there; TraceError for a `trace` that cannot
-    be read; RuntimeError inside a trace.
+    A call that coldstep cannot judge is in `unknown`, with the reason. Raises ValueError if the function and its
+    arguments do not show the framework, or if `feed` names something that is not there; TraceError for a `trace` that
+    cannot be read; RuntimeError inside a trace.
     """
     foretold: Foretold = reach("forecast")(function, each_call(calls), dict(feed or {}))
     known = _prices(foretold, trace) if trace is not None else None

@@ -51,14 +51,14 @@ from coldstep.run_row import run_row
 def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = True) -> Trace:
     """The trace in the file at `path`, with everything that is derived from it; needs no framework.
 
-    `step` names the step where the program marks none: a function ("update"), a line ("train.py:41"), or
+    If the program marks no steps, `step` chooses the step: a function ("update"), a line ("train.py:41"), or
     "optimizer", "trainer", "call".
 
-    Where it is the FILE of a job (`coldstep run`, `COLDSTEP=FILE`), the trace is that of the newest one, all processes
-    together; with `job=False` that of the one process that wrote the file.
+    If `path` is the FILE of a job (`coldstep run`, `COLDSTEP=FILE`), the trace holds all processes of the newest job;
+    with `job=False` it holds the one process that wrote the file.
 
     A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
-    a file that is missing, empty, foreign, or of a schema that is too old or too new, and for a `step` that was not
+    a file that is missing, empty, no trace, or of a schema that is too old or too new, and for a `step` that was not
     seen.
     """
     from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it

@@ -18,9 +18,10 @@ Figure = float | int | str | None
 def summary(trace: Trace | str | os.PathLike[str]) -> dict[str, Figure]:
     """A flat dictionary of a trace, or of the file at a path: its keys stay, and an unknown figure is None.
 
-    Of several kinds of step (training, validation) it is of the one with the most steps, which `step` names. Seconds
-    end in `_s`. A job's figures are those of all its processes, its first step that of the process that `rank` or the
-    order of starting puts first. Raises TraceError for a file that is no trace.
+    If there are several kinds of step (training, validation), the figures are of the kind with the most steps, which
+    `step` names. Keys of seconds end in `_s`. A job's figures are those of all its processes; its first step is that of
+    the process with the lowest `rank`, or else of the process that started first. Raises TraceError for a file that is
+    no trace.
     """
     trace = trace if isinstance(trace, Trace) else load(trace)
     return _of_steps(trace) | _of_compiles(trace) | _of_run(trace)

@@ -51,7 +51,7 @@ _MAX_BREAKS = 5_000
 _SAID_EVERY_BYTES = 1 << 24  # between two words on the progress
 _FLUSHED_EVERY_EVENTS = 1_000
 _ON_TIMES = (
-    " When anything was is not known: its lines have no times.",
+    " When things happened is not known: its lines have no times.",
     " Its lines name no year: it is taken to be the last that fits.",
     "",
 )

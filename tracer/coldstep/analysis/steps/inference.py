@@ -190,9 +190,7 @@ def _of_one_step(learning: list[Repeated], rows: list[Repeated]) -> list[Repeate
 def _why_none(rows: list[Repeated]) -> str:
     calls = [row for row in rows if row.kind == "call"]
     if not calls:
-        return (
-            "no call of a compiled function, no step of an optimizer (coldstep run watches them), no trainer was seen"
-        )
+        return "no call of a compiled function, no step of an optimizer, no trainer was seen"
     most = max(calls, key=lambda row: len(row.calls))
     if len(most.calls) < _FEWEST_CALLS:
         return f"{most.function} was called {count(len(most.calls), 'time')}: no loop can be seen in that"

@@ -68,13 +68,13 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
     "--ready",
     metavar="[=strict]",
     help="Nothing may compile after coldstep.ready(), or after the steps of run "
-    "--ready-after, nor take as long to load from a disk's cache (100 ms); with =strict nothing may be loaded at all.",
+    "--ready-after, and no load from a disk cache may take 100 ms; with =strict nothing may be loaded at all.",
 )
 @click.option("--baseline", "baselines", metavar="FILE", multiple=True,
               help="A trace, or a file of --write-baseline: no function may compile or break more often than "
               "there, nor a step settle later, unless a limit says so. May be given several times.")  # fmt: skip
 @click.option("--allow-untraced", is_flag=True,
-              help="Processes that the program started, and that were not traced, are no reason to doubt.")  # fmt: skip
+              help="Check even if the program started processes that were not traced.")  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(_FORMATS), help="Default: github in GitHub Actions, else text.")
 @click.option("--json", "format_", flag_value="json", hidden=True, help="The same as --format json.")
 @click.option("-o", "--output", "outputs", metavar="FILE", multiple=True,
@@ -93,10 +93,10 @@ def command(
 ) -> None:
     """Hold traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
 
-    It could not check where the trace was cut, an event was lost, something that the budget needs was not watched from
-    the start, something compiled by a route that was not seen, or a process that the program started was not traced:
-    what coldstep did not see never passes. Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep] of
-    pyproject.toml, here or in a folder above, with the names of the options; options come first.
+    What coldstep did not see never passes. It could not check if the trace was cut, an event was lost, it did not watch
+    from the start, something compiled by a route that it does not see, or a process was started that was not traced.
+    Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep] of pyproject.toml, here or in a folder above,
+    under the names of the options. An option overrides them.
 
     \b
     Example:

@@ -19,13 +19,12 @@ from coldstep_viewers.commands.shared import exit_with, give_up, in_one_file, pr
               help="Where the stripped trace goes, replaced; of several, the folder.")  # fmt: skip
 @click.option("--keep-labels", is_flag=True, help="Keep the labels (--label, CI's, SLURM's …), as they are.")
 def command(traces: tuple[str, ...], output: str, keep_labels: bool) -> None:
-    """Remove or hash what only you may know: paths, source lines, values, host, command line, IR, environment,
-    flags, labels.
+    """Remove or hash private things: paths, source lines, values, host, command line, IR, environment, flags, labels.
 
-    What stays is what a diagnosis needs: times, phases, the names of functions, arguments, dictionary keys, steps and
-    annotations, types and shapes, versions, and the frameworks' words with everything quoted in them hashed. Equal
-    values have equal hashes within the traces of one call, so `coldstep report` finds the same causes, and
-    `coldstep cache` the same misses. To publish the ranks of a job, merge first.
+    The trace keeps the names of functions, arguments, dictionary keys, steps and annotations; times, phases, types,
+    shapes and versions; and the frameworks' messages, with everything quoted in them hashed. Within one call, equal
+    values get equal hashes. So `coldstep report` shows the same causes, and `coldstep cache` the same misses. To
+    publish the ranks of a job, merge them first.
 
     \b
     Example:

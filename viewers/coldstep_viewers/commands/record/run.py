@@ -52,10 +52,10 @@ example:
   coldstep run -m package.train --epochs 1
   coldstep run torchrun --nproc-per-node 2 train.py
 
-Steps are the script's own marks (`with coldstep.step():`) and the calls of the functions, or of the methods
-(module:Class.method), given with --step. Without either they are inferred: from the marks of other tools, from the
-trainer that runs the loop, from optimizers, from calls of a compiled function; the report names the source. All that
-follows the script, or the module, is its own. The exit code is the script's.
+Steps are the script's own marks (`with coldstep.step():`), and the calls of the functions or methods
+(module:Class.method) given with --step. Without either, coldstep infers them: from the marks of other tools, from the
+trainer that runs the loop, from optimizers, from calls of a compiled function. The report names the source. Arguments
+after the script, or the module, go to it. The exit code is the script's.
 
 Processes that it starts are traced, too: each that compiles writes a file of its own beside FILE, and coldstep report
 FILE shows them all. A command is found on PATH and run as it is; COLDSTEP=FILE in its environment does the same."""
@@ -235,8 +235,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--device": {
         "choices": CHOICES,
         "default": UNTIL_SETTLED,
-        "help": "when the frameworks' own profilers run, for what happens inside XLA and on the device: of each kind "
-        f"of step from step 0 until two in a row compiled nothing ({UNTIL_SETTLED}, the default), always, or never",
+        "help": "when the frameworks' own profilers run, which see inside XLA and on the device: for each kind of step "
+        f"from step 0 until two in a row compiled nothing ({UNTIL_SETTLED}, the default), always, or never",
     },
     "--stacks": {
         "action": "store_true",
@@ -244,29 +244,28 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--ir": {
         "action": "store_true",
-        "help": "keep the programs themselves, of every compile: jaxpr, StableHLO and optimized HLO, FX graphs and "
-        "Inductor's code (see coldstep report --ir, coldstep diff --ir)",
+        "help": "keep the programs of every compile: jaxpr, StableHLO and optimized HLO, FX graphs and "
+        "Inductor's code (see coldstep report --ir, coldstep compare --ir)",
     },
-    "--no-live": _without("live", "do not show on stderr what has been compiling for more than 3 s"),
-    "--no-infer": _without(
-        "infer", "where the script marks no steps, do not find them by what it repeats: nothing is hooked for that"
+    "--no-live": _without(
+        "live", "while the script runs, show nothing on stderr: no long compile, no compile after ready(), no forecast"
     ),
+    "--no-infer": _without("infer", "if the script marks no steps, do not infer them from what it repeats"),
     "--no-children": _without("children", "do not trace the processes that the script starts"),
-    "--no-waits": _without("waits", "do not look at what the script, and each process that it starts, waits for"),
+    "--no-waits": _without("waits", "do not record what the script, and each process that it starts, waits for"),
     "--label": {
         "metavar": "NAME=VALUE",
         "type": _label,
         "action": "append",
         "default": [],
-        "help": "label the trace (team=search), beside what CI, SLURM, Kubernetes and torchrun set for the process; "
-        "may be given several times",
+        "help": "label the trace (team=search), in addition to the labels from the variables of CI, SLURM, Kubernetes "
+        "and torchrun; may be given several times",
     },
     "--ready-after": {
         "metavar": "N",
         "type": _steps,
-        "help": "all is warmed up after so many steps, of whatever kind, as if the script then called "
-        "coldstep.ready(): later compiles are reported, with the calls that the warm-up lacks, and fail coldstep check "
-        "--ready",
+        "help": "call coldstep.ready() for the script after N steps, of whatever kind: the report then shows later "
+        "compiles, and the calls that the warm-up lacks; coldstep check --ready fails on later compiles",
     },
 }
 """The settings that argparse takes of each, by its names."""

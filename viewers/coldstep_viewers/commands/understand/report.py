@@ -25,12 +25,12 @@ _LOG_WIDTH = 100
 @click.argument("trace")
 @findings("text", "json", "html", "markdown", others=True)
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
-@click.option("--all", "every", is_flag=True, help="Give each its own lines: steps that are not steady, recompiles, "
-              "graph breaks and findings that are alike are else put together.")  # fmt: skip
-@click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --format json: every step, "
-              "or steady ones as counts and statistics.")  # fmt: skip
-@click.option("--step", metavar="WHAT", help="Take this for the step, of what the program repeats without marking it: "
-              "a function, a line such as train.py:41, or optimizer, trainer, call.")  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="Do not group similar steps, recompiles, graph breaks and "
+              "findings.")  # fmt: skip
+@click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --format json: list every "
+              "step, or summarise the steady ones.")  # fmt: skip
+@click.option("--step", metavar="WHAT", help="If the program marks no steps, take this as the step: a function, a line "
+              "such as train.py:41, or optimizer, trainer, call.")  # fmt: skip
 def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps: str, step: str | None) -> None:
     """Report what the first run cost, what recompiled and why, where the graph broke, and whether it settled.
 
