@@ -52,6 +52,11 @@ def test_most_looks_decide() -> None:
     assert found(0, 1.2, *two) == [("Process.join", 0.6)] * 2, "it only waited, though for no process most of the time"
 
 
+def test_a_look_that_reaches_beyond_the_next_one_counts_up_to_it() -> None:
+    assert found(0, 0.8, looks(0, 0.45), looks(0.4, 0.8)) == [("Connection.recv", 0.8)]
+    assert found(0, 1, looks(0, 0.7), looks(0.5, 1, "poll", "poll")) == [("Connection.recv", 0.5), ("poll", 0.5)]
+
+
 def test_a_short_stretch_has_none() -> None:
     assert found(0, 0.2, looks(0, 0.2)) == []
 

@@ -140,10 +140,11 @@ def summed(rows: Iterable[Waiting]) -> list[Waiting]:
 
 
 def _within(start: int, end: int, looks: Sequence[Looks]) -> list[Looks]:
-    """The looks inside a stretch."""
+    """The looks inside a stretch, each up to the next: how far one reaches is a guess."""
+    following = [*(row.start for row in looks[1:]), end][: len(looks)]
     return [
-        replace(row, start=max(row.start, start), end=min(row.end, end))
-        for row in looks
+        replace(row, start=max(row.start, start), end=min(row.end, end, max(row.start, until)))
+        for row, until in zip(looks, following, strict=True)
         if row.start < end and row.end > start
     ]
 

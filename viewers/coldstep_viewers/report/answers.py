@@ -11,7 +11,7 @@ from coldstep.analysis.remedies.table import sentences
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import UNATTRIBUTED, Finding, Trace
-from coldstep.rows.intervals import parts, phases_of
+from coldstep.rows.intervals import kinds, parts, phases_of, unit
 from coldstep_viewers.report.ledger import from_log
 
 
@@ -121,8 +121,10 @@ def _nothing(trace: Trace, blind: bool) -> str:
     if not made:
         own = " of the program's own" if trace.compiles else ""
         return f"Nothing to change: {_outside(trace) or f'nothing{own} compiled'}"
-    first = next((row.first_step for row in trace.cost), None)
-    paid = f"; the first step took {duration(first.wall_ns)}" if first is not None else ""
+    paid = ""
+    if trace.cost:
+        first = kinds(trace.intervals)[trace.cost[0].process, trace.cost[0].name][0]
+        paid = f"; the first {unit(first)} took {duration(first.wall_ns)}"
     return f"Nothing to change: {count(made, 'compile')}, {_again(trace)}{paid}"
 
 
