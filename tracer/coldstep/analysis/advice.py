@@ -165,6 +165,8 @@ class Seen:
     that makes one static."""
     beside: str = ""
     """The type of the arrays that a number is computed with, where the function does no more with it."""
+    again: str = ""
+    """Of a step of Keras': the line that compiled its model again, where it need not have: "line 25 of train.py"."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -232,6 +234,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
         "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
+        "again": seen.again,
         "optimizer": seen.optimizer,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
@@ -530,7 +533,7 @@ def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
     if row.cause == "shape" and seen.within:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
     if row.cause == "new_function" and seen.within:
-        return "model of Keras"
+        return "model compiled again" if seen.again else "model of Keras"
     if row.cause == "shape" and _XLA.search(seen.place.decorator):
         return "shape of XLA"  # an open signature would save the traces, and hide the compiles
     return "retracing" if any(_RETRACING in line for line in row.evidence) else None

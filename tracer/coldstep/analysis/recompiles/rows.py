@@ -119,7 +119,9 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         return Seen(is_open, named, within, made[0] if len(made) == 1 else NOWHERE)
     line = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
     if caller is None or within or is_installed(caller.file):
-        return Seen(is_open, named, within, Place(line=line), frozenset(roots))
+        again = trace.details[compile_.id].cause_at if row.cause == "new_function" else None
+        words = f"line {again.line} of {again.file}" if within and again is not None else ""
+        return Seen(is_open, named, within, Place(line=line), frozenset(roots), again=words)
     names = _parameters(trace, compile_)
     known = trace.details[compile_.id]
     types = {each.argument: each.type for each in compile_.inputs or ()}

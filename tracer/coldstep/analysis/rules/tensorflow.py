@@ -190,6 +190,12 @@ REMEDIES = {
         "Make {model} once, compile() it once, and keep it (functools.cache keeps what a function makes): Keras traces "
         "the steps of each model that is made anew, over the same layers, too."
     ),
+    "model compiled again": Row(
+        "compile() the model once, and set its rate where {again} compiles it again, with nothing else new: "
+        "{model}.optimizer.learning_rate = … (and {model}.reset_metrics(), for train_on_batch). After each compile() "
+        "Keras traces the model's steps anew, and its optimizer begins anew, too.",
+        changes="numerics",
+    ),
     "identity": Row(
         "Make the object behind {argument} once, and keep it: TensorFlow knows it by identity, traces for each new "
         "one, and keeps the traces of those that are gone."
