@@ -66,3 +66,13 @@ def test_a_model_compiled_again_for_its_rate_alone_is_told_to_set_the_rate(
     advised = {"model.optimizer.learning_rate = …" in row.advice for row in trace.recompiles}
     assert advised == {line is not None}
     assert all(line in row.advice for row in rows if line is not None)
+
+
+@pytest.mark.tensorflow
+def test_a_compile_for_other_weights_that_train_is_wanted(tmp_path: Path) -> None:
+    program.run(f"{MODEL}{UNFROZEN}", tmp_path, env={"COLDSTEP": "t.pftrace"})
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    [row] = [row for row in trace.recompiles if row.argument == "base.trainable"]
+    assert [each.how for each in row.remedies] == ["none"]
+    recompiles = {each.id for each in trace.findings if each.kind == "recompile"}
+    assert not recompiles & {each.finding for each in trace.answers}

@@ -532,6 +532,8 @@ _XLA = expression(r"\bjit_compile\s*=\s*True\b")
 def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
     if row.cause == "shape" and seen.within:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
+    if row.cause == "module_attribute" and seen.within and (row.argument or "").endswith(".trainable"):
+        return "trainable of Keras"
     if row.cause == "new_function" and seen.within:
         return "model compiled again" if seen.again else "model of Keras"
     if row.cause == "shape" and _XLA.search(seen.place.decorator):
