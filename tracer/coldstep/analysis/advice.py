@@ -103,6 +103,11 @@ DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
+# coldstep: "Schedule #2"
+# coldstep: "main.<locals>.Schedule #2"
+# coldstep: "GradientTransformationExtraArgs(init=chain.<locals>.init_fn #2, update=chain.<locals>.update_fn #2)"
+NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
+"""An object that is known by identity."""
 # coldstep: "f32[2,1,8,8]"
 _TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
@@ -455,6 +460,8 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
         return "default device of committed"
     if row.cause == "static_argument" and all(fields(row.before, row.after)):
         return "static object"
+    if row.cause == "static_argument" and all(map(NEW_OBJECT.match, (row.before or "", row.after or ""))):
+        return "static identity"
     if row.cause != "static_argument" or not (is_number(row.after) or _is_a_choice(row)):
         return None
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):
