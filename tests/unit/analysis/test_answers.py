@@ -203,7 +203,9 @@ def test_a_remedys_id_is_that_of_its_stack_and_cause() -> None:
         ("model = torch.compile(model, backend=steal())", ""),
         ("model = torch.compile(model, **options)", ""),
         ("model = torch.compile(model, fullgraph)", ""),
-        ("fast = torch.compile(model)", ""),
+        ("fast = torch.compile(model)", "model.compile()\nfast = model"),
+        ("self.fast = torch.compile(self.net, mode='x')", "self.net.compile(mode='x')\nself.fast = self.net"),
+        ("fast, slow = torch.compile(model), model", ""),
         ("model = compile(model)", ""),
         ("model = torch.compile(model); steal()", ""),
         ("model = torch.compile(make(model))", ""),
@@ -223,6 +225,9 @@ def test_what_is_called_gets_the_place_of_what_was_compiled() -> None:
     assert whole.assigned("forward") == "self.model.forward = torch.compile(self.model.forward, dynamic=True)"
     assert dropped.assigned() == "step = torch.compile(step)"
     assert (whole.is_dropped, dropped.is_dropped) == (False, True)
+    aside = compiled("fast = torch.compile(model)")
+    assert aside is not None
+    assert aside.assigned("forward") == "model.forward = torch.compile(model.forward)\nfast = model"
 
 
 @pytest.mark.parametrize(
