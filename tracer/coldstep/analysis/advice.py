@@ -29,6 +29,7 @@ from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
+_MANY_WORDS = 6  # of one argument: fewer are a choice among modes
 _LAST_BATCH = (
     "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
     "({drop}), which leaves its rows out"
@@ -87,6 +88,10 @@ _ANY = {
     "text": Row(
         "A string is compiled in, so each text compiles anew. Turn {argument} into an array of numbers before the call "
         "(where its words become tokens), and compile only what takes that."
+    ),
+    "many words": Row(
+        "{argument} had {values} values, and each is compiled in: a program of its own. Where it names data (an id, a "
+        "path, a text), keep it out of what is compiled; where it picks something, pass what it picks.",
     ),
     "many objects": Row(
         "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training "
@@ -170,6 +175,8 @@ class Seen:
     that makes one static."""
     beside: str = ""
     """The type of the arrays that a number is computed with, where the function does no more with it."""
+    values: int = 0
+    """How many values the argument had, where that is known."""
     again: str = ""
     """Of a step of Keras': the line that compiled its model again, where it need not have: "line 25 of train.py"."""
     grad_off: bool = False
@@ -240,6 +247,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "mode": seen.mode,
         "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
         "again": seen.again,
+        "values": str(seen.values),
         "optimizer": seen.optimizer,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
         "state": state_made(seen.place.line, row.after or "") if row.cause == "optimizer_state" else "",
@@ -439,6 +447,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (is_new and makes(seen.place.line), "function of its line"),
         (row.pattern == "mode_toggle", "two modes"),
         (cause in (*_CONSTANTS, "static_argument") and _is_a_text(before) and _is_a_text(after), "text"),
+        (cause in (*_CONSTANTS, "static_argument") and _is_a_word(row) and seen.values >= _MANY_WORDS, "many words"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
         (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
@@ -561,8 +570,12 @@ def _is_a_smaller_batch(row: Recompile) -> bool:
 
 def _is_a_choice(row: Recompile) -> bool:
     """Whether what differed is one of a few values, and no number that could be a tensor."""
-    value = row.after or row.before or ""  # a log may not have what it is now
-    return value.startswith(("'", '"')) or value in ("True", "False")
+    return _is_a_word(row) or (row.after or row.before) in ("True", "False")
+
+
+def _is_a_word(row: Recompile) -> bool:
+    """Whether what differed is a string."""
+    return (row.after or row.before or "").startswith(("'", '"'))  # a log may not have what it is now
 
 
 def _is_a_text(value: str) -> bool:
