@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
+from coldstep_collectors.optimizers import FIRST_STATE, differing, is_optimizer, optimizer_text
 from coldstep_collectors.values import Numbers, array_class, closure, cut, held, is_plain
 
 LOSS_WEIGHTS = "loss_weights of model.compile()"
@@ -38,6 +39,7 @@ class Changed:
     name: str
     was: str
     now: str
+    is_optimizer: bool = False
 
 
 @slotted
@@ -51,6 +53,7 @@ class _Place:
     key: str = ""
     """Under what the owner has it, where that is another name."""
     was: str = ""
+    is_optimizer: bool = False
 
     def read(self) -> Any:
         """The value now; `_MISSING` where it cannot be read any more."""
@@ -69,12 +72,15 @@ class _Place:
         return held(value).get(self.key or attribute, _MISSING)
 
     def is_read(self) -> bool:
-        """Whether the function's instructions read it, and write none of it."""
+        """Whether the function's instructions read it, and write none of it; of an optimizer, more than its `init`."""
         function = self.function()
         if not isinstance(function, FunctionType):
             return False
         own = self.name.partition(".")[0] if self.form is forms.ATTRIBUTE else None
-        return (self.form, self.name) in {*_reads(function.__code__, own)}
+        reads = {*_reads(function.__code__, own, () if self.is_optimizer else _CHANGES_IT)}
+        if self.is_optimizer and (self.form, f"{self.name}.{FIRST_STATE}") in reads:
+            return (self.form, f"{self.name}.update") in reads
+        return (self.form, self.name) in reads
 
 
 class Captures:
@@ -111,7 +117,8 @@ class Captures:
                 self._places.append(_Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights"))
         del self._places[_MOST:]
         for place in self._places:
-            place.was = self._text(place.read())
+            value = place.read()
+            place.was, place.is_optimizer = self._text(value), is_optimizer(value)
         self._places = [place for place in self._places if place.was]
 
     def context(self) -> dict[str, str]:
@@ -127,6 +134,10 @@ class Captures:
         """What the function calls something that it holds; None where it does not read it by a name."""
         return next((place.name for place in self._places if place.read() is thing), None)
 
+    def value_of(self, name: str) -> str:
+        """What it holds under a name, as it was in the trace; "" where it holds none, or that has changed."""
+        return next((place.was for place in self._places if place.name == name), "")
+
     def __bool__(self) -> bool:
         return bool(self._places)
 
@@ -136,7 +147,8 @@ class Captures:
         for place in list(self._places):
             now = self._text(place.read())
             if now and now != place.was and not (self._later and not place.is_read()):
-                stale.append(Changed(place.name, place.was, now))
+                was, is_ = place.was, place.is_optimizer
+                stale.append(Changed(place.name, *(differing(was, now) if is_ else (was, now)), is_))
                 self._places.remove(place)
         return stale
 
@@ -168,6 +180,8 @@ class Captures:
         if is_plain(value):
             return cut(repr(value))
         kind = type(value)
+        if is_optimizer(value):
+            return optimizer_text(value)
         match array_class(value):
             case "ArrayImpl":
                 return f"array {value.dtype.name}{list(value.shape)} #{self._numbers.of(value, 'array')}"
@@ -214,9 +228,9 @@ def _attributes(value: Any) -> Mapping[str, Any]:
     return {} if is_code else held(value)
 
 
-def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:
-    """The names that a function reads from outside its arguments, and the attributes of what they hold; `mine` is the
-    object whose method it is."""
+def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANGES_IT) -> Iterator[tuple[Form, str]]:
+    """The names that a function reads from outside its arguments, and the attributes of what they hold; `own` is the
+    object whose method it is. An attribute of the names `changes_it` reads nothing."""
     steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname in _WRITES}
     for step, follows in zip(steps, [*steps[1:], None], strict=True):
@@ -225,7 +239,7 @@ def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:
             form = forms.ATTRIBUTE if each.name == own else _FORMS.get(each.scope)
             if form is None or each.name in written:
                 continue
-            if each is read[-1] and follows and follows.opname in _ATTRIBUTES and follows.argval in _CHANGES_IT:
+            if each is read[-1] and follows and follows.opname in _ATTRIBUTES and follows.argval in changes_it:
                 continue  # messages.append: what it holds is not read
             if form is not forms.ATTRIBUTE:
                 yield form, each.name
@@ -233,7 +247,7 @@ def _reads(code: CodeType, own: str | None) -> Iterator[tuple[Form, str]]:
                 yield form, f"{each.name}.{follows.argval}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _reads(constant, own if own in constant.co_freevars else None)
+            yield from _reads(constant, own if own in constant.co_freevars else None, changes_it)
 
 
 def _weak(thing: Any) -> weakref.ref[Any] | None:

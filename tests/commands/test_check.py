@@ -517,6 +517,17 @@ def test_nothing_in_a_trace_can_command_the_runner_or_break_the_xml() -> None:
     xmlschema.validate(ci.junit(checked), str(Path(__file__).parents[1] / "junit.xsd"))
 
 
+def test_recompiles_of_one_function_are_one_block_for_people_and_each_in_json() -> None:
+    trace = coldstep.load(Path(__file__).parents[1] / "traces" / "torch_train.pftrace")
+    checked = ci.Checked(["t"], [trace], judge([trace], parse({"max_recompiles": 0})))
+    for text in (ci.text(checked), ci.summary(checked)):
+        assert text.count("tail recompiled 3 times: ") == 1
+        assert "tail recompiled in" not in text
+    assert "::tail recompiled 3 times: " in ci.github(checked, "")
+    [check] = [row for row in ci.as_json(checked)["checks"] if row["limit"] == "max_recompiles"]
+    assert sum("tail recompiled in" in row["text"] for row in check["findings"]) == 3
+
+
 def test_a_check_without_findings_is_annotated_too_and_many_are_cut() -> None:
     trace = sample()
     trace.memory.peak_rss_bytes = 10

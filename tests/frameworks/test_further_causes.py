@@ -151,6 +151,38 @@ def test_a_single_recompile_for_two_causes_names_both(tmp_path: Path) -> None:
     assert "\nFor x: JAX compiles once for each shape" in finding.advice
 
 
+VARIADIC = """
+import functools
+import jax
+import jax.numpy as jnp
+
+@functools.partial(jax.jit, static_argnames="rate")
+def step(*xs, rate=1.0):
+    return sum(jnp.sum(x["a"] + x["b"]) for x in xs) * rate
+
+def given(kind, other, size):
+    return {"a": jnp.ones(4, kind), "b": jnp.ones(4, other)}, {"a": jnp.ones(size), "b": jnp.ones(1)}
+
+step(*given("float32", "float32", 4))
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(
+    ("call", "causes"),
+    [
+        ("given('int32', 'float32', 1)", {"xs[0]['a']": "dtype", "xs[1]['a']": "shape"}),
+        ("({'a': jnp.ones((1, 4), 'int32'), 'b': jnp.ones(4)}, given('float32', 'float32', 4)[1])", {"xs[0]['a']": ""}),
+    ],
+    ids=["two arguments", "one argument"],
+)
+def test_two_of_any_number_of_arguments_are_two_places(tmp_path: Path, call: str, causes: dict[str, str]) -> None:
+    [finding] = of_kind(run(tmp_path, "jax", f"{VARIADIC}step(*{call})\n"), "recompile")
+    assert [each.partition(" was ")[0] for each in finding.text.partition("): ")[2].split("; ")] == [*causes]
+    if len(causes) > 1:
+        assert all(f"For {place}: " in finding.advice for place in causes)
+
+
 @pytest.mark.jax
 def test_one_cause_is_told_without_a_count(tmp_path: Path) -> None:
     trace = run(tmp_path, "jax", JAX + TURNS.format("make(2.0)(jnp.ones(8))"))

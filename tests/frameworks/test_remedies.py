@@ -157,6 +157,7 @@ GONE = {
     "torch_dropped_function": ("uncompiled", "nothing"),
     "torch_forward_by_name": ("uncompiled", "nothing"),
     "torch_recurrent": ("graph_break", "nothing"),
+    "torch_module_aside": ("uncompiled", "nothing"),
 }
 """By program: the kind of finding that the first remedy takes away, where nothing compiled again."""
 

@@ -1042,7 +1042,7 @@ class Details:
     the first one may not take the place of the next."""
     cause_at: Location | None = None
     """The user's line that makes it what it is: of its callback, of the `with` whose mode it was compiled in, of the
-    call that gave it its backend."""
+    call that gave it its backend, of the compile() that has Keras trace it anew."""
     failure: GraphBreak | None = None
     """The graph break that it failed of, where there may be none."""
 

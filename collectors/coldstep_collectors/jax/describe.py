@@ -457,11 +457,12 @@ def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str,
         return
     if dataclasses.is_dataclass(value) and type(metadata) is tuple:
         fields = [field.name for field in dataclasses.fields(value) if f".{field.name}" not in keys]
-        own = held(value)
-        if len(fields) == len(metadata) and all(
-            own.get(name) is part for name, part in zip(fields, metadata, strict=True)
-        ):
-            yield from ((f".{name}", part) for name, part in zip(fields, metadata, strict=True))
+        own, first = held(value), len(metadata) - len(fields)  # Equinox has one more before them, of its wrappers
+        parts = [*zip(fields, metadata[first:], strict=False)]
+        if fields and first >= 0 and all(own.get(name) is part for name, part in parts):
+            if first:
+                yield "", metadata[:first]
+            yield from ((f".{name}", part) for name, part in parts)
             return
     yield "", metadata
 

@@ -35,6 +35,7 @@ from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private import keras_models, programs
 from coldstep_collectors.tensorflow._private.hooks import Internals, Keep, Tracing, Watch, instance_of
 from coldstep_collectors.tensorflow._private.names import NEWEST
+from coldstep_collectors.tensorflow.compiled_again import CompiledAgain
 from coldstep_collectors.tensorflow.compiles import Compile
 from coldstep_collectors.tensorflow.describe import Describer
 from coldstep_collectors.tensorflow.direct_calls import DirectCalls
@@ -166,6 +167,7 @@ class TensorFlow:
         if _runs_eagerly(tensorflow):
             sink.note(_EAGERLY)
         self._eager = EagerSteps(sink, tensorflow, self._sites, ours)
+        self._again = CompiledAgain(self._describer.places)
         self._direct = DirectCalls(tensorflow, self._describer.places, sink.emit)
         sink.when_imported(keras_models.MODULE, self._attach_to_models)
         version = str(getattr(tensorflow, "__version__", ""))
@@ -174,11 +176,10 @@ class TensorFlow:
         sink.state(self.name, state, version, [*internals.missing, *_NOT_RECORDED])
 
     def _attach_to_models(self, module: Any) -> None:
-        compiled, called = (
-            self._sink.guarded(self.name, each) for each in (self._direct.compiled, self._direct.called)
-        )
         missing: list[str] = []
-        self._patches += keras_models.around_models(module, compiled, called, missing)
+        on_compile = [self._sink.guarded(self.name, each.compiled) for each in (self._direct, self._again)]
+        on_call = self._sink.guarded(self.name, self._direct.called)
+        self._patches += keras_models.around_models(module, on_compile, on_call, missing)
         for words in missing:
             self._sink.note(f"Not observed: {words}.")
 
@@ -238,8 +239,8 @@ class TensorFlow:
         if (operations := private.operations(concrete)) is not None:
             made["operations"] = {"func_graph": operations}
         is_users = compile.about["origin"] == "user" and parent is None
-        if is_users and (layout := self._describer.layout(sys._getframe(1))):
-            made["layout"] = layout
+        if is_users:
+            made |= self._again.about(self._describer.running_model(sys._getframe(1)))
         self._close(ns, opened, made)
         if is_users:
             self._keep_ir(compile, concrete)

@@ -15,7 +15,7 @@ from coldstep.places import Origin, Places, absolute, frames, location, location
 from coldstep_collectors.remade import known_by
 from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private.hooks import Container, Held, Tensor, Tracing, Value
-from coldstep_collectors.tensorflow._private.keras_models import layers_and_weights, layout_of
+from coldstep_collectors.tensorflow._private.keras_models import layers_and_weights
 from coldstep_collectors.values import Codes, Numbers, cut, dtype_text, is_plain
 
 _LEAVES_LIMIT = 4096
@@ -91,10 +91,10 @@ class Describer:
             **({"known_by": by} if origin == "user" and (by := known_by(layers)) is not None else {}),
         }
 
-    def layout(self, frame: FrameType) -> str:
-        """What the model of Keras' is built of whose method runs; "" where none does."""
+    def running_model(self, frame: FrameType) -> Any:
+        """The library's object whose method runs, as a Keras model; None where none does."""
         owner = self._owner(frame)
-        return layout_of(running(owner)[0]) if owner is not None else ""
+        return running(owner)[0] if owner is not None else None
 
     def _model(self, instance: Any) -> str:
         """Of a model of Keras' layers, the number of these and their weights: one that is made anew over the same ones

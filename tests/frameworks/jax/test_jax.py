@@ -470,6 +470,50 @@ def test_a_number_that_filter_jit_is_given_is_no_matter_of_static_argnums(record
     assert all("jnp.asarray(rate)" in each and "static_argnums" not in each for each in advised)
 
 
+def test_a_static_word_of_many_values_names_data_and_one_of_a_few_is_a_choice(record: Record) -> None:
+    @functools.partial(jax.jit, static_argnames=("user", "mode"))
+    def score(x: Any, user: str, mode: str) -> Any:
+        return x * len(mode)
+
+    def run() -> None:
+        for user in ("ann", "bob", "cleo", "dave", "eve", "finn", "gus"):
+            score(np.ones(3, np.float32), user, "train")
+        for mode in ("eval", "sample", "test"):
+            score(np.ones(3, np.float32), "ann", mode)
+
+    rows = record(run).recompiles
+    hows = {row.argument: {each.how for each in row.remedies} for row in rows}
+    assert hows == {"user": {"edit"}, "mode": {"none"}}
+    assert all("user had 7 values" in row.advice for row in rows if row.argument == "user")
+
+
+def test_a_static_field_of_equinox_that_differs_is_named_with_both_values(record: Record) -> None:
+    eqx = pytest.importorskip("equinox")
+
+    class Renderer:
+        def __init__(self, width: Any) -> None:
+            self.width = width
+
+    class Scene(eqx.Module):  # type: ignore[misc, name-defined]
+        data: Any
+        renderer: Any = eqx.field(static=True, default=None)
+        name: str = eqx.field(static=True, default="one")
+
+    @eqx.filter_jit
+    def render(scene: Any) -> Any:
+        return scene.data * scene.renderer.width
+
+    def run() -> None:
+        for _ in range(3):
+            render(Scene(np.ones(3, np.float32), Renderer(2.0)))
+
+    rows = record(run).recompiles
+    values = [[str(text).rpartition(".")[2] for text in (row.before, row.after)] for row in rows]
+    assert values == [["Renderer #1", "Renderer #2"], ["Renderer #2", "Renderer #3"]]
+    assert {row.argument for row in rows} == {"scene.renderer"}
+    assert all("ake it once" in row.advice and len(row.changes) == 1 for row in rows)
+
+
 def test_a_librarys_wrapper_that_is_made_anew_is_one_function_whatever_still_lives(record: Record) -> None:
     nnx = pytest.importorskip("flax.nnx")
     kept = []

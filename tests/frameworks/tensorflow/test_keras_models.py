@@ -17,7 +17,7 @@ def model(*names: str, backend: str = "tensorflow") -> Any:
 
 def test_calls_are_seen_and_what_builds_another_model_is_none() -> None:
     module, seen = model("compile", "__call__", "call"), list[str]()
-    patches = around_models(module, lambda *_: seen.append("compiled"), lambda *_: seen.append("called"), [])
+    patches = around_models(module, [lambda *_: seen.append("compiled")], lambda *_: seen.append("called"), [])
     made = module.Model()
     assert (made.compile("sgd"), made(2)) == (("sgd",), (2,))
     made([type("KerasTensor", (), {})()])
@@ -34,7 +34,7 @@ def test_another_keras_is_left_alone_and_what_is_not_seen_is_known() -> None:
         (model("__call__", "call"), [DIRECT]),
     ):
         missing: list[str] = []
-        assert around_models(module, print, print, missing) == []
+        assert around_models(module, [print], print, missing) == []
         assert missing == expected
 
 

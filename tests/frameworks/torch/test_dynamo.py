@@ -386,6 +386,7 @@ def test_too_many_variants_reach_the_limit(path: Path) -> None:
     assert trace.details[trace.compiles[2].id].error.startswith("Dynamo recompile limit exceeded")
     assert [text[:3] for text in trace.details[trace.compiles[2].id].guard_failures] == ["0/1", "0/0"]
     [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert " reached its limit of 2 variants (mode was 'a' → 'b'): no more are compiled" in finding.text
     assert finding.text.endswith("and from here on calls that fit none of them run eagerly")
 
 

@@ -245,7 +245,7 @@ def test_a_tensor_of_a_class_of_its_own_is_no_number_or_none() -> None:
         ("Cfg(mode='a', steps=3)", "Cfg(mode='b', steps=3)", "give objects __eq__"),
         ("Cfg(lr=0.1)", "Cfg(lr=0.09)", "give objects __eq__"),
         ("Cfg(lr=0.1, steps=3)", "Other(lr=0.09, steps=3)", "give objects __eq__"),
-        ("Renderer #1", "Renderer #2", "Where one holds arrays, make it within the jitted function"),
+        ("Renderer #1", "Renderer #2", "Where it holds arrays that do, make it within the jitted function"),
         ("Cfg(lr=0.1, at=<object at 0x7f>)", "Cfg(lr=0.2, at=<object at 0x7f>)", "give objects __eq__"),
     ],
 )

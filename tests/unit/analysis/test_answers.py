@@ -12,12 +12,14 @@ from markdown_it import MarkdownIt
 from threads.judge import followed
 
 import coldstep
-from coldstep.analysis.answers import MOST
+from coldstep.analysis.answers import MOST, answers
+from coldstep.analysis.make_finding import finding
 from coldstep.analysis.remedies import edits
 from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
 from coldstep.analysis.remedies.uncalled import compiled, kept_beside
+from coldstep.analysis.steps.eager_programs import ONE_JIT, is_paid_once
 from coldstep.model import Location
 from coldstep_viewers.report import html, markdown
 from coldstep_viewers.report.answers import head, numbers
@@ -31,7 +33,9 @@ PLACE = Location("train.py", 7, "main")
 def test_every_report_has_the_answer_at_its_top(path: Path) -> None:
     trace = coldstep.load(path)
     assert len(trace.answers) <= MOST
-    assert [row.cost_ns for row in trace.answers] == sorted((row.cost_ns for row in trace.answers), reverse=True)
+    once = {row.id for row in trace.findings if is_paid_once(row)}
+    going_on = [row.cost_ns for row in trace.answers if row.finding not in once]
+    assert going_on == sorted(going_on, reverse=True)
     title = "What to change" if trace.answers else "Nothing to change"
     lines = render(trace, 100).split("\n")
     at = next(at for at, line in enumerate(lines, 1) if line.startswith(title))
@@ -56,6 +60,22 @@ def test_a_break_and_what_follows_it_are_one_answer_and_the_advice_is_printed_on
     assert whole.count(words) > 1
     assert ", see 3 above\n" in report
     assert numbers(trace)[first.finding] == 1
+
+
+@pytest.mark.parametrize(("once_ms", "first"), [(2_000, "loop"), (9_000, "start")], ids=["dearer", "far dearer"])
+def test_a_loop_that_pays_in_each_turn_comes_before_what_ran_once(tmp_path: Path, once_ms: int, first: str) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    trace.findings = [
+        finding("eager_compiles", "note", "start", cost_ns=once_ms * 1_000_000, advice=ONE_JIT, refs=["c"] * 25),
+        finding("eager_compiles", "note", "loop", cost_ns=600_000_000, advice="Into one.", refs=["d"] * 12),
+        finding("eager_compiles", "note", "details", cost_ns=700_000_000, advice="Into one.", refs=["e"] * 6),
+    ]
+    for number, row in enumerate(trace.findings):
+        row.id = f"f{number}"
+    texts = [row.text for row in answers(trace)]
+    assert texts[0] == first
+    assert {*texts} == {"loop", "start"}
 
 
 def test_where_nothing_needs_a_change_that_is_the_first_sentence(tmp_path: Path) -> None:
@@ -184,7 +204,9 @@ def test_a_remedys_id_is_that_of_its_stack_and_cause() -> None:
         ("model = torch.compile(model, backend=steal())", ""),
         ("model = torch.compile(model, **options)", ""),
         ("model = torch.compile(model, fullgraph)", ""),
-        ("fast = torch.compile(model)", ""),
+        ("fast = torch.compile(model)", "model.compile()\nfast = model"),
+        ("self.fast = torch.compile(self.net, mode='x')", "self.net.compile(mode='x')\nself.fast = self.net"),
+        ("fast, slow = torch.compile(model), model", ""),
         ("model = compile(model)", ""),
         ("model = torch.compile(model); steal()", ""),
         ("model = torch.compile(make(model))", ""),
@@ -204,6 +226,9 @@ def test_what_is_called_gets_the_place_of_what_was_compiled() -> None:
     assert whole.assigned("forward") == "self.model.forward = torch.compile(self.model.forward, dynamic=True)"
     assert dropped.assigned() == "step = torch.compile(step)"
     assert (whole.is_dropped, dropped.is_dropped) == (False, True)
+    aside = compiled("fast = torch.compile(model)")
+    assert aside is not None
+    assert aside.assigned("forward") == "model.forward = torch.compile(model.forward)\nfast = model"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
 _MAX_ASKED = 60  # characters of what was asked of a size
+_MANY_WORDS = 6  # of one argument: fewer are a choice among modes
 _LAST_BATCH = (
     "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
     "({drop}), which leaves its rows out"
@@ -90,6 +91,10 @@ _ANY = {
         "A string is compiled in, so each text compiles anew. Turn {argument} into an array of numbers before the call "
         "(where its words become tokens), and compile only what takes that."
     ),
+    "many words": Row(
+        "{argument} had {values} values, and each is compiled in: a program of its own. Where it names data (an id, a "
+        "path, a text), keep it out of what is compiled; where it picks something, pass what it picks.",
+    ),
     "many objects": Row(
         "Each {object} has a variant of its own: that is no growth, as long as no new one is made while the training "
         "runs.",
@@ -105,6 +110,11 @@ DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
+# coldstep: "Schedule #2"
+# coldstep: "main.<locals>.Schedule #2"
+# coldstep: "GradientTransformationExtraArgs(init=chain.<locals>.init_fn #2, update=chain.<locals>.update_fn #2)"
+NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
+"""An object that is known by identity."""
 # coldstep: "f32[2,1,8,8]"
 _TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
@@ -169,6 +179,10 @@ class Seen:
     """The type of the arrays that a number is computed with, where the function does no more with it."""
     library: str = ""
     """The function, where it is a library's."""
+    values: int = 0
+    """How many values the argument had, where that is known."""
+    again: str = ""
+    """Of a step of Keras': the line that compiled its model again, where it need not have: "line 25 of train.py"."""
     grad_off: bool = False
     """Whether it was called where no gradient is kept."""
 
@@ -237,6 +251,8 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
         "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
+        "again": seen.again,
+        "values": str(seen.values),
         "optimizer": seen.optimizer,
         "library": seen.library,
         "betas": f"{seen.optimizer}{beta[1]}" if (beta := _BETA.search(row.argument or "")) else "",
@@ -437,6 +453,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (is_new and makes(seen.place.line), "function of its line"),
         (row.pattern == "mode_toggle", "two modes"),
         (cause in (*_CONSTANTS, "static_argument") and _is_a_text(before) and _is_a_text(after), "text"),
+        (cause in (*_CONSTANTS, "static_argument") and _is_a_word(row) and seen.values >= _MANY_WORDS, "many words"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
         (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
@@ -458,6 +475,8 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
         return "default device of committed"
     if row.cause == "static_argument" and all(fields(row.before, row.after)):
         return "static object"
+    if row.cause == "static_argument" and all(map(NEW_OBJECT.match, (row.before or "", row.after or ""))):
+        return "static identity"
     if row.cause != "static_argument" or not (is_number(row.after) or _is_a_choice(row)):
         return None
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):
@@ -548,8 +567,10 @@ _XLA = expression(r"\bjit_compile\s*=\s*True\b")
 def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
     if row.cause == "shape" and seen.within:
         return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
+    if row.cause == "module_attribute" and seen.within and (row.argument or "").endswith(".trainable"):
+        return "trainable of Keras"
     if row.cause == "new_function" and seen.within:
-        return "model of Keras"
+        return "model compiled again" if seen.again else "model of Keras"
     if row.cause == "shape" and _XLA.search(seen.place.decorator):
         return "shape of XLA"  # an open signature would save the traces, and hide the compiles
     return "retracing" if any(_RETRACING in line for line in row.evidence) else None
@@ -568,8 +589,12 @@ def _is_a_smaller_batch(row: Recompile) -> bool:
 
 def _is_a_choice(row: Recompile) -> bool:
     """Whether what differed is one of a few values, and no number that could be a tensor."""
-    value = row.after or row.before or ""  # a log may not have what it is now
-    return value.startswith(("'", '"')) or value in ("True", "False")
+    return _is_a_word(row) or (row.after or row.before) in ("True", "False")
+
+
+def _is_a_word(row: Recompile) -> bool:
+    """Whether what differed is a string."""
+    return (row.after or row.before or "").startswith(("'", '"'))  # a log may not have what it is now
 
 
 def _is_a_text(value: str) -> bool:

@@ -1,5 +1,7 @@
 """What to change first: the findings that a change of the user's would mend, one for each story, the dearest first.
 
+What an initialisation pays once comes behind what goes on in the steps, unless it is far dearer.
+
 A graph break, the recompiles of what follows it and a limit that these reach are one story: it has one answer, that of
 the finding with which it ends if that is followed.
 """
@@ -8,12 +10,14 @@ from __future__ import annotations
 
 from coldstep._util.figures import times
 from coldstep.analysis.make_finding import in_step
+from coldstep.analysis.steps.eager_programs import is_paid_once
 from coldstep.model import Answer, Compile, Finding, Trace
 
 MOST = 5
 _LEAST_SHARE, _LEAST_SHARE_AGAIN = 0.01, 0.002  # of all that compiled: less is worth no change
 _LEAST_NS = 1_000_000
-_MANY = 20  # small programs of an initialisation: fewer are worth no change
+_GOES_ON = 10  # times what was seen: the trace ends after a few steps, where what they pay, or a run like them, goes on
+_MANY, _MANY_EACH_STEP = 20, 10  # small programs of an initialisation, and in each step: fewer are worth no change
 _EVERY_CALL = {
     "captured_constants",
     "fast_path_miss",
@@ -49,12 +53,14 @@ def answers(trace: Trace) -> list[Answer]:
         if row.severity == "error" or row.kind in _EVERY_CALL or (row.kind == "graph_break" and eager & {*row.refs})
     }
     worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
-    return sorted(worth, key=lambda row: -row.cost_ns)[:MOST]
+    once = {row.id for row in trace.findings if is_paid_once(row)}
+    return sorted(worth, key=lambda row: -row.cost_ns * (1 if row.finding in once else _GOES_ON))[:MOST]
 
 
 def _mendable(row: Finding) -> bool:
     """Whether a change of the user's would mend it."""
-    few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < _MANY
+    many = _MANY if is_paid_once(row) else _MANY_EACH_STEP
+    few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < many
     mended = row.kind == "failed_compile" or any(each.how != "none" for each in row.remedies)
     return row.kind not in _NO_ANSWER and not few and mended
 

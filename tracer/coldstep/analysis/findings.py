@@ -42,8 +42,6 @@ from coldstep.rows.variants import counts
 _MOST_CHILDREN = 20
 _MIN_EAGER_PROGRAMS = 5  # in one interval: fewer are a detail and not a habit
 _MIN_EAGER_SHARE = 0.1  # of the steps in which they compiled: less is no loss
-_ONE_JIT = "Wrap the initialisation in one jax.jit: one program instead of many."
-_SOME_JIT = "Wrap what runs them in jax.jit: one program instead of many."
 _INTO_THE_STEP = (
     "Move these operations into the jitted function, or keep their shapes and Python numbers fixed: each new one "
     "compiles anew."
@@ -253,7 +251,8 @@ def _eager(trace: Trace) -> list[Finding]:
             if len(programs) < _MIN_EAGER_PROGRAMS:
                 continue
             text = f"{len(programs)} small programs were compiled for eager operations"
-            severity, advice = "note", _ONE_JIT if programs[0].process in stepped else _SOME_JIT
+            severity = "note"
+            advice = eager_programs.ONE_JIT if programs[0].process in stepped else eager_programs.SOME_JIT
         elif cost_ns < _MIN_EAGER_SHARE * sum(trace.intervals[i].wall_ns for i in intervals):
             continue
         elif where:

@@ -52,6 +52,17 @@ class Checked:
                         told.add(key)
                         yield trace, self.names[position] if len(self.names) > 1 else "", finding
 
+    def folded(self) -> Iterator[tuple[Trace, str, Finding]]:
+        """The same for people: the recompiles of one function, where there are many, as one, as the report has them."""
+        shown: set[tuple[int, str]] = set()
+        offenders = {id(trace): _offenders(trace) for trace in self.traces}
+        for trace, name, finding in self.findings():
+            whole = next(filter(None, map(offenders[id(trace)].get, finding.refs)), None)
+            row = whole if whole is not None and finding.kind == "recompile" else finding
+            if row is finding or (id(trace), row.id) not in shown:
+                shown.add((id(trace), row.id))
+                yield trace, name, row
+
     def sentence(self, row: Check) -> str:
         """A check in words, with its trace and process where there are several."""
         where = [self.names[row.trace]] if len(self.names) > 1 and row.runs is None else []
@@ -59,6 +70,11 @@ class Checked:
         if len(trace.processes) > 1 and row.runs is None:
             where.append(process_name(trace, row.process))
         return ": ".join([*where, _sentence(row)])
+
+
+def _offenders(trace: Trace) -> dict[str, Finding]:
+    """By the id of a recompile, the finding on all those of its function, where there is one."""
+    return {ref: row for row in trace.findings if row.kind == "repeat_offender" for ref in row.refs}
 
 
 # --- text -------------------------------------------------------------------------------------------------------
@@ -78,7 +94,7 @@ def text(checked: Checked, colour: bool = False) -> str:
         held = [said for _, said in _all(checked)]
         lines += _headed("within", held, colour, most=len(held)) if held else [_WORDS["within"]]
     lines += [f"note: {flat(each)}" for each in checked.verdict.notes]
-    blocks = list(checked.findings())
+    blocks = list(checked.folded())
     for trace, name, finding in blocks[:_MAX_FINDINGS]:
         lines += ["", *_block(trace, name, finding, colour)]
     if len(blocks) > _MAX_FINDINGS:
@@ -233,7 +249,7 @@ def github(checked: Checked, workspace: str) -> str:
 
 def _annotations(checked: Checked, workspace: str) -> Iterator[str]:
     said: list[tuple[str, str, dict[str, str]]] = [("coldstep could not check", each, {}) for each in _doubts(checked)]
-    for trace, name, finding in checked.findings():
+    for trace, name, finding in checked.folded():
         place: dict[str, str] = {}
         if finding.location:
             file = _below(workspace, os.path.join(trace.run.root, finding.location.file)) or finding.location.file
@@ -274,7 +290,7 @@ def summary(checked: Checked) -> str:
     if checked.verdict.checks:
         lines += ["", "| | |", "| --- | --- |"]
         lines += [f"| {_WORDS[verdict]} | {markdown(said)} |" for verdict, said in _all(checked)]
-    for trace, name, finding in checked.findings():
+    for trace, name, finding in checked.folded():
         place = f"{finding.location.file}:{finding.location.line}" if finding.location else ""
         head = ": ".join(markdown(part) for part in (name, place, finding.text) if part)
         lines += ["", f"**{head}**", ""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType
 from typing import Any
@@ -22,12 +22,12 @@ _TRAINS = ("fit", "train_on_batch")
 
 def around_models(
     module: Any,
-    compiled: Callable[[Any, FrameType], None],
+    compiled: Sequence[Callable[[Any, FrameType], None]],
     called: Callable[[Any, FrameType], None],
     missing: list[str],
 ) -> list[Patch]:
-    """Have `compiled(model, frame)` called after each `model.compile(…)`, and `called(model, frame)` before each call
-    of a model itself, with the caller's frame. Neither may raise. Of Keras over TensorFlow alone."""
+    """Have all of `compiled` called after each `model.compile(…)`, and `called` before each call of a model itself,
+    with the model and the caller's frame. None may raise. Of Keras over TensorFlow alone."""
     kind = getattr(module, "Model", None)
     if kind is None or not any(each.__module__ == _TRAINER for each in kind.__mro__):
         return []
@@ -39,7 +39,8 @@ def around_models(
     @wraps(compile_)
     def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = compile_(self, *args, **kwargs)
-        compiled(self, sys._getframe(1))
+        for each in compiled:
+            each(self, sys._getframe(1))
         return result
 
     @wraps(call)
@@ -85,6 +86,19 @@ def layout_of(model: Any) -> str:
     except Exception:  # a model that is not built yet, or a layer of the user's that does not tell its settings
         return ""
     return f"{zlib.crc32(repr((type(model).__qualname__, built)).encode()):08x}" if weights else ""
+
+
+def settings_but_rate(model: Any) -> str:
+    """What compile() set of a model but its learning rate, and which of its weights train, as a hash; "" where that is
+    not known, and of a model that is not built yet."""
+    try:
+        settings = _without_names(model.get_compile_config())
+        optimizer = settings["optimizer"]["config"]
+        rate = type(optimizer.pop("learning_rate")).__name__  # a number, or a schedule's settings
+        trains = [each.trainable for each in model.weights]
+    except Exception:  # a loss of the user's that does not tell its settings
+        return ""
+    return f"{zlib.crc32(repr((settings, rate, trains)).encode()):08x}" if trains else ""
 
 
 def _settings(part: Any) -> Any:

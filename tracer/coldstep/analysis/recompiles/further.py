@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from coldstep import context as forms
 from coldstep.analysis.patterns import pattern_of
 from coldstep.analysis.recompiles.rows import callers_of, with_advice
 from coldstep.model import Change, Recompile, Trace
@@ -47,11 +46,18 @@ def further(trace: Trace) -> dict[str, list[Recompile]]:
 def _beside(trace: Trace, row: Recompile, stack: str) -> Iterator[Change]:
     """The first change by each other mechanism, in another argument. Of Dynamo's guards only the first that failed is
     known, and an argument that is not used has none."""
-    known, roots = {row.cause}, {forms.root(row.argument or "")}
+    known, places = {row.cause}, [row.argument or ""]
     for change in row.changes if row.cause in _INDEPENDENT and trace.vocabulary.exact(stack) else ():
-        root = forms.root(change.argument or "")
-        if change.mechanism not in _INDEPENDENT or change.mechanism in known or root in roots:
+        place = change.argument or ""
+        if change.mechanism not in _INDEPENDENT or change.mechanism in known:
+            continue
+        if any(_is_within(place, each) or _is_within(each, place) for each in places):
             continue
         known.add(change.mechanism)
-        roots.add(root)
+        places.append(place)
         yield change
+
+
+def _is_within(place: str, other: str) -> bool:
+    """Whether a place is the other one or a part of it: `batch['x']` is of `batch`, and `args[1]` not of `args[0]`."""
+    return place == other or place.startswith((f"{other}.", f"{other}["))

@@ -166,6 +166,16 @@ def _sequence(reasons: list[_Reason]) -> str:
     return f"{name} was {listed(pairs, MOST_NAMED)}"
 
 
+def _in_brief(groups: list[list[_Reason]]) -> str:
+    """What led to most of them, "x was f32[2] → … → f32[9]", and the names of what else did, in its place in a text."""
+    reasons = groups[0]
+    values = list(filter(None, (reasons[0].before, reasons[-1].after)))
+    name = reasons[0].argument or reasons[0].cause
+    first = _objects(reasons) or (f"{name} was {' → … → '.join(values) if len(reasons) > 1 else chain(values)}")
+    others = [whose(group[0].cause, group[0].argument, group[0].compile) for group in groups[1:]]
+    return f"{first}; also {listed(others, MOST_NAMED)}" if others else first
+
+
 def _objects(reasons: list[_Reason]) -> str:
     """ "config was 4 different Config objects", where the values are no more than numbers of objects that are alike."""
     first = reasons[0]
@@ -291,6 +301,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
             match = _LIMIT.search(error)  # there are two limits, and only the error tells which
             limit = match[1] if match else reached.variant.limit
             variants = f"{limit} variants" if limit is not None else "variants"
+            if groups and groups[0][0].cause != "unknown":
+                variants += f" ({_in_brief(groups)})"
             text = f"{reached.function} reached its limit of {variants}: no more are compiled, and from here on calls"
             evidence += [*in_short(trace.details[reached.id].guard_failures), *([error] if error else [])]
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from coldstep._util.expressions import expression
+from coldstep.analysis.advice import NEW_OBJECT
 from coldstep.analysis.remedies.blocks import Written, block_around
 from coldstep.analysis.remedies.edits import called, keyword_of, makes
 from coldstep.analysis.remedies.made_once import made_once
@@ -12,9 +12,6 @@ from coldstep.analysis.remedies.table import Place
 from coldstep.model import Change, Compile, Location, Trace
 
 _BACKEND = "backend"
-# coldstep: "Schedule #2"
-# coldstep: "GradientTransformationExtraArgs(init=chain.<locals>.init_fn #2, update=chain.<locals>.update_fn #2)"
-_OBJECT = expression(r"^(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
 
 
 def made_anew(trace: Trace, compile_: Compile, change: Change, place: Place) -> Written | None:
@@ -29,7 +26,7 @@ def made_anew(trace: Trace, compile_: Compile, change: Change, place: Place) -> 
     if change.mechanism == "new_function":
         made, function = makes(place.line), called(place.line)
         return _once(trace, place.location, compile_.function, made) or _once(trace, place.location, function, function)
-    object_ = _OBJECT.match(change.after or "")
+    object_ = NEW_OBJECT.match(change.after or "")
     if change.mechanism != "static_argument" or object_ is None or change.argument is None or place.call is None:
         return None
     # an argument that is compiled in is one that nobody changes; of one that is not, a part may be

@@ -63,21 +63,30 @@ def recompiles(trace: Trace) -> list[Recompile]:
         alike[row.process, trace.details[row.compile].identity].append(row)
     callers = callers_of(trace, trace.compiles)
     for row in rows:
-        row.pattern = pattern_of(row, alike[row.process, trace.details[row.compile].identity], trace)
+        others = alike[row.process, trace.details[row.compile].identity]
+        row.pattern = pattern_of(row, others, trace)
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        row.remedies = _remedies(trace, row, by_id[row.compile], callers, is_open)
+        row.remedies = _remedies(trace, row, by_id[row.compile], callers, is_open, others)
         row.advice = advice(row.remedies)
     return rows
 
 
 def _remedies(
-    trace: Trace, row: Recompile, compile_: Compile, callers: Callers, is_open: bool | None = None
+    trace: Trace,
+    row: Recompile,
+    compile_: Compile,
+    callers: Callers,
+    is_open: bool | None = None,
+    others: Iterable[Recompile] = (),
 ) -> list[Remedy]:
-    """What to change; of what follows a graph break the break comes first, since mending that is enough."""
+    """What to change; of what follows a graph break the break comes first, since mending that is enough. `others`:
+    those of the same function."""
     id_ = f"{compile_.stack}.{row.cause}"
-    seen = _seen(trace, row, compile_, is_open, callers)
+    same = [each for each in others if (each.cause, each.argument) == (row.cause, row.argument)]
+    values = len({text for each in same for text in (each.before, each.after) if text is not None})
+    seen = replace(_seen(trace, row, compile_, is_open, callers), values=values)
     if compile_.location is not None and is_installed(compile_.location.file):
         seen = replace(seen, library=compile_.function)
     own = (
@@ -122,7 +131,9 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         return Seen(is_open, named, within, made[0] if len(made) == 1 else NOWHERE)
     line = trace.code.get((caller.file, caller.line), "") if caller is not None else ""
     if caller is None or within or is_installed(caller.file):
-        return Seen(is_open, named, within, Place(line=line), frozenset(roots))
+        again = trace.details[compile_.id].cause_at if row.cause == "new_function" else None
+        words = f"line {again.line} of {again.file}" if within and again is not None else ""
+        return Seen(is_open, named, within, Place(line=line), frozenset(roots), again=words)
     names = _parameters(trace, compile_)
     known = trace.details[compile_.id]
     types = {each.argument: each.type for each in compile_.inputs or ()}

@@ -10,6 +10,8 @@ from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.model import Remedy, Trace, Within
 
+MADE = "jax.made:"
+"""How the ids of these remedies begin."""
 _AT_ONCE = Row(
     "{text} in one compiled program: now each of its operations is compiled by itself.",
     instead="{written}",
@@ -26,7 +28,7 @@ def made_at_once(trace: Trace, within: Within) -> list[Remedy]:
         return []
     text = "Make the weights" if within.made == "init" else f"Make {within.made}"
     place = Place(written.location, lines=written.lines)
-    return remedies(_AT_ONCE, Case(f"jax.made:{within.made}", {"text": text, "written": written.code}, place))
+    return remedies(_AT_ONCE, Case(f"{MADE}{within.made}", {"text": text, "written": written.code}, place))
 
 
 def _written(trace: Trace, within: Within) -> Written | None:

@@ -17,26 +17,34 @@ class Compiled:
     keywords: tuple[str, ...]
     """The settings beside it."""
     is_dropped: bool
-    """Whether it drops the result; else the result has the name of the model or function."""
+    """Whether it drops the result."""
+    beside: str = ""
+    """The name that the result has, where that is another one than the model's or function's."""
 
     def in_place(self) -> str:
         """`model.compile(mode="default")`, which a method of the model's calls, too, where it calls the model."""
-        return f"{self.given}.compile({', '.join(self.keywords)})"
+        return self._kept(f"{self.given}.compile({', '.join(self.keywords)})")
 
     def assigned(self, method: str = "") -> str:
         """`model.forward = torch.compile(model.forward)` with that method; without one, `f = torch.compile(f)`."""
         target = f"{self.given}.{method}" if method else self.given
-        return f"{target} = torch.compile({', '.join((target, *self.keywords))})"
+        return self._kept(f"{target} = torch.compile({', '.join((target, *self.keywords))})")
+
+    def _kept(self, statement: str) -> str:
+        """The statement; then the model by the name that the compiled one had, where that is another."""
+        return f"{statement}\n{self.beside} = {self.given}" if self.beside else statement
 
 
 def compiled(line: str) -> Compiled | None:
     """What a line compiles, where it is no more than that; None of any other line."""
     target, call = _call(line)
-    if call is None or target not in (None, ast.unparse(call.args[0])):
+    if call is None:
         return None
     if not all(each.arg and is_plain(ast.unparse(each.value)) for each in call.keywords):
         return None
-    return Compiled(ast.unparse(call.args[0]), tuple(map(ast.unparse, call.keywords)), target is None)
+    given = ast.unparse(call.args[0])
+    beside = target if target not in (None, given) else ""
+    return Compiled(given, tuple(map(ast.unparse, call.keywords)), target is None, beside or "")
 
 
 def kept_beside(line: str) -> tuple[str, str]:

@@ -360,6 +360,11 @@ REMEDIES = {
         "each new one is another value. Where one holds arrays, make it within the jitted function, from arrays that "
         "are arguments."
     ),
+    "static identity": Row(
+        "JAX knows {argument} by identity, and compiles anew for each new one. Make it once, outside the loop, where "
+        "nothing in it changes. Where it holds arrays that do, make it within the jitted function, from arrays that "
+        "are arguments. Else give its class __eq__ and __hash__ by content."
+    ),
     "static object": Row(
         "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "
         "static, so that its value is not compiled in. Where the code needs the number itself, for a shape or a "

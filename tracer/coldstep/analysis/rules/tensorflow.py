@@ -190,6 +190,17 @@ REMEDIES = {
         "Make {model} once, compile() it once, and keep it (functools.cache keeps what a function makes): Keras traces "
         "the steps of each model that is made anew, over the same layers, too."
     ),
+    "trainable of Keras": Row(
+        "Which weights train is compiled into the step: each stage of a training that freezes or thaws some needs a "
+        "compile of its own, and one is enough.",
+        how="none",
+    ),
+    "model compiled again": Row(
+        "compile() the model once, and set its rate where {again} compiles it again, with nothing else new: "
+        "{model}.optimizer.learning_rate = … (and {model}.reset_metrics(), for train_on_batch). After each compile() "
+        "Keras traces the model's steps anew, and its optimizer begins anew, too.",
+        changes="numerics",
+    ),
     "identity": Row(
         "Make the object behind {argument} once, and keep it: TensorFlow knows it by identity, traces for each new "
         "one, and keeps the traces of those that are gone."

@@ -14,12 +14,15 @@ from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import finding
 from coldstep.analysis.remedies.blocks import Block, block_around
 from coldstep.analysis.remedies.jitted import jitted, made_anew
+from coldstep.analysis.remedies.made_at_once import MADE
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.rules.jax import DEFINED_ONCE, INTO_THE_FUNCTION, TAKE_FUNCTIONS
 from coldstep.model import Compile, Finding, Location, Remedy, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, alone
 
+ONE_JIT = "Wrap the initialisation in one jax.jit: one program instead of many."
+SOME_JIT = "Wrap what runs them in jax.jit: one program instead of many."
 _AGAIN_AND_AGAIN = 3  # steps behind the first one in which an operation compiled, or compiles for inputs alike
 
 
@@ -72,6 +75,12 @@ class Repeated:
 def is_small_program(row: Compile) -> bool:
     """Whether a compile is of an operation that runs by itself, outside of any jitted function."""
     return row.origin == "eager" and row.outcome != "traced_only" and row.parent is None
+
+
+def is_paid_once(row: Finding) -> bool:
+    """Whether a finding is of an initialisation's programs: no step and no loop runs them again."""
+    made = any(each.id.startswith(MADE) for each in row.remedies)
+    return row.kind == "eager_compiles" and (made or row.advice in (ONE_JIT, SOME_JIT))
 
 
 def repeated(trace: Trace) -> list[Repeated]:

@@ -1,0 +1,66 @@
+"""What an optimizer of Optax' kind computes with, in text: a named tuple of functions, which hold its numbers.
+
+Two that were made alike have one text: each is another object, and computes the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+from coldstep._util import python_text
+from coldstep_collectors.values import closure, cut, is_plain
+
+_MOST_FUNCTIONS = 100
+FIRST_STATE = "init"
+"""The function that makes its first state: a step reads nothing of that."""
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether a value is a named tuple of functions, of which one makes the first state."""
+    is_named = isinstance(value, tuple) and FIRST_STATE in getattr(type(value), "_fields", ())
+    return is_named and all(map(callable, value))
+
+
+def optimizer_text(optimizer: Any) -> str:
+    """Its functions with the plain values that they hold: "GradientTransformation(chain(), scale(step_size=-0.1))"."""
+    return f"{type(optimizer).__name__}({', '.join(_functions(optimizer, []))})"
+
+
+def differing(before: str, after: str) -> tuple[str, str]:
+    """Both texts, without the functions that both have."""
+    try:
+        sides = [python_text.tree(each) for each in (before, after)]
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return cut(before), cut(after)
+    calls = [[ast.unparse(call) for call in side.args] if isinstance(side, ast.Call) else [] for side in sides]
+    own = ([call for call in calls[at] if call not in calls[1 - at]] for at in (0, 1))
+    names = (each.partition("(")[0] for each in (before, after))
+    was, now = (cut(f"{name}({', '.join(each)})") for name, each in zip(names, own, strict=True))
+    return was, now
+
+
+def _functions(value: Any, seen: list[FunctionType]) -> Iterator[str]:
+    """Each function within a value: the name of what made it, with what it holds."""
+    if isinstance(value, FunctionType):
+        if len(seen) < _MOST_FUNCTIONS and value not in seen:
+            seen.append(value)
+            yield from _function(value, seen)
+    elif is_optimizer(value):
+        for name, each in zip(type(value)._fields, value, strict=True):
+            if name != FIRST_STATE:
+                yield from _functions(each, seen)
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _functions(each, seen)
+
+
+def _function(value: FunctionType, seen: list[FunctionType]) -> Iterator[str]:
+    made_by = value.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
+    variables = dict(closure(value))
+    numbers = (f"{name}={each!r}" for name, each in variables.items() if is_plain(each))
+    yield f"{made_by.strip('<>')}({', '.join(numbers)})"
+    for each in variables.values():
+        yield from _functions(each, seen)
