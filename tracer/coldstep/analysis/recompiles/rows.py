@@ -19,10 +19,10 @@ from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, pa
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
-from coldstep.analysis.remedies.tensor_numbers import type_beside
-from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import is_trainers_loop
+from coldstep.analysis.rules.tensorflow_numbers import type_beside
+from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.context import GRAD_MODE
 from coldstep.model import Change, Compile, Location, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed

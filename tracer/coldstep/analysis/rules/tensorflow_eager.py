@@ -9,8 +9,8 @@ from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.edits import is_call, method_owner, statements
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
-from coldstep.analysis.remedies.traced import hindrance, is_in_loop, traced
 from coldstep.analysis.rules.keras import LOOPS
+from coldstep.analysis.rules.tensorflow_traced import hindrance, is_in_loop, traced
 from coldstep.model import Finding, Remedy, Trace
 
 _SWITCH = "tf.config.run_functions_eagerly(True): "
