@@ -11,7 +11,7 @@ from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.remedies.uncalled import compiled, kept_beside
-from coldstep.analysis.rules import keras, tensorflow_eager
+from coldstep.analysis.rules import keras, tensorflow_eager, tensorflow_keras
 from coldstep.model import Finding, Location, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
@@ -93,8 +93,8 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = keras.made_again(trace, row)
         row.advice = advice(row.remedies)
         return row
-    if row.kind == "uncompiled" and keras.DIRECT in row.text:
-        row.remedies = keras.called_itself(trace, row)
+    if row.kind == "uncompiled" and tensorflow_keras.DIRECT in row.text:
+        row.remedies = tensorflow_keras.called_itself(trace, row)
         row.advice = advice(row.remedies)
         return row
     if row.kind == "fast_path_miss":

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.rules import dynamo, jax, tensorflow
 from coldstep.analysis.rules.jax import captured_constants
-from coldstep.analysis.rules.keras import models_made_anew
 from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
+from coldstep.analysis.rules.tensorflow_keras import models_made_anew
 from coldstep.model import Finding, Trace
 
 FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (captured_constants, second_traces, models_made_anew)
