@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
@@ -25,6 +24,7 @@ from coldstep.analysis.remedies.edits import (
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.rules.keras import LOOPS
+from coldstep.analysis.rules.registry import RULES
 from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
@@ -174,22 +174,13 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
     seen = seen or Seen()
     package = trace.vocabulary.stacks[stack].packages[0] if stack in trace.vocabulary.stacks else stack
     id_ = f"{package}.{row.cause}" + (f":{row.argument}" if row.argument else "")
-    if stack not in trace.vocabulary.stacks or _rows(stack) is None:
+    if stack not in RULES:
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
     written = seen.once if chosen is MADE_ONCE else seen.rewritten
     place = Place(written.location, lines=written.lines) if written is not None else seen.place
     return remedies(chosen, Case(id_, _names(stack, row, seen), place))
-
-
-def _rows(stack: str) -> Mapping[str, Row] | None:
-    try:
-        module = import_module(f"coldstep.analysis.rules.{stack}")
-    except ModuleNotFoundError:
-        return None
-    rows: Mapping[str, Row] = module.REMEDIES
-    return rows
 
 
 # --- filled in ----------------------------------------------------------------------------------------------------
@@ -407,7 +398,7 @@ def _of_others(trace: Trace, stack: str, row: Recompile) -> str:
 
 
 def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
-    own = {**_ANY, **(_rows(stack) or {})}
+    own = {**_ANY, **RULES[stack].remedies}
     below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
     key = _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
     key = key or _BY_STACK[stack](row, seen) or f"{row.pattern} {row.cause}"

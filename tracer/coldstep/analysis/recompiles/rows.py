@@ -20,7 +20,7 @@ from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules import torch_xla
-from coldstep.analysis.rules.registry import is_trainers_loop
+from coldstep.analysis.rules.registry import rules_of
 from coldstep.analysis.rules.tensorflow_numbers import type_beside
 from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.context import GRAD_MODE
@@ -97,7 +97,7 @@ def _remedies(
 
 def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None, callers: Callers) -> Seen:
     """What the trace shows of the call: the user's line, and in it the argument that differed."""
-    within = trace.details[compile_.id].through is not None or is_trainers_loop(compile_)
+    within = trace.details[compile_.id].through is not None or rules_of(compile_.stack).is_trainers_loop(compile_)
     roots = _roots(compile_)
     of = callers.get((compile_.process, trace.details[compile_.id].identity), [compile_.caller])
     caller = of[0]  # a change has to come before the first variant

@@ -1,11 +1,11 @@
-"""What to change where Keras compiles what the user wrote for it: steps that JAX cannot trace, values of an earlier trace."""
+"""What to change where Keras compiles what the user wrote for it: steps that JAX cannot trace, or that were traced."""
 
 from __future__ import annotations
 
 from coldstep.analysis.remedies.edits import method_owner, plain_assignment
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
-from coldstep.model import Compile, Finding, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, Trace
 
 LOOPS = {
     "fit": "train", "train_on_batch": "train", "evaluate": "test", "test_on_batch": "test",
@@ -19,7 +19,7 @@ _EAGERLY = Row(
 )
 
 
-def eagerly(trace: Trace, row: Compile, instead: str) -> list[Remedy]:
+def eagerly(trace: Trace, row: Compile, _: Location | None, instead: str) -> list[Remedy]:
     """What to do about a failed compile that one of Keras' loops asked for; none of another. `instead`: what to write
     in the function."""
     place, caller = row.location, row.caller

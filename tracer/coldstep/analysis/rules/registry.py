@@ -1,21 +1,50 @@
-"""What the modules of single stacks have for all.
+"""What the modules of single stacks have for all: a row for each stack."""
 
-`FINDINGS` are further ones of its own; `INSTEAD`, by stack: what to write where an error names what cannot be traced;
-`UNROLLED`, by stack: what to do about a Python loop of which a program holds every turn; `is_trainers_loop`: whether
-a trainer of the framework's made the function.
-"""
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.rules import dynamo, jax, tensorflow
-from coldstep.analysis.rules.jax import captured_constants
-from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
-from coldstep.analysis.rules.tensorflow_keras import models_made_anew
-from coldstep.model import Finding, Trace
+from coldstep.analysis.rules import dynamo, jax, keras, tensorflow, tensorflow_eager, tensorflow_keras, torch_xla
+from coldstep.model import Compile, Finding, Location, Remedy, Trace
 
-FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (captured_constants, second_traces, models_made_anew)
-INSTEAD: Mapping[str, Callable[[str], str]] = {"jax": jax.instead, "tensorflow": tensorflow.instead}
-UNROLLED: Mapping[str, Row] = {"jax": jax.REMEDIES["unrolled"], "dynamo": dynamo.REMEDIES["unrolled"]}
 
-__all__ = ["FINDINGS", "INSTEAD", "UNROLLED", "is_trainers_loop"]
+class Rules(NamedTuple):
+    """What one stack's modules have for all; what it lacks is empty."""
+
+    remedies: Mapping[str, Row]
+    """By cause, or by pattern and cause: what to change about a recompile."""
+    findings: tuple[Callable[[Trace], Iterator[Finding]], ...] = ()
+    """Further findings of its own."""
+    uncompiled: tuple[Callable[[Trace, Finding], list[Remedy]], ...] = ()
+    """What to do about a finding of that kind, if it is of its collector's."""
+    instead: Callable[[str], str] | None = None
+    """What to write where an error names what cannot be traced."""
+    mends: tuple[Callable[[Trace, Compile, Location | None, str], list[Remedy]], ...] = ()
+    """The same as code, where the line is seen: of the compile that failed, with that text."""
+    is_trainers_loop: Callable[[Compile], bool] = lambda _: False
+    """Whether a trainer of the framework's made the function."""
+
+
+RULES: Mapping[str, Rules] = {
+    "jax": Rules(jax.REMEDIES, (jax.captured_constants,), instead=jax.instead, mends=(keras.eagerly, jax.rewritten)),
+    "dynamo": Rules(dynamo.REMEDIES),
+    "torch_xla": Rules(torch_xla.REMEDIES),
+    "tensorflow": Rules(
+        tensorflow.REMEDIES,
+        (tensorflow.second_traces, tensorflow_keras.models_made_anew),
+        (tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
+        tensorflow.instead,
+        (tensorflow.made_before,),
+        tensorflow.is_trainers_loop,
+    ),
+}
+
+
+def rules_of(stack: str) -> Rules:
+    """A stack's row; an empty one of a stack that another's collector declares."""
+    return RULES.get(stack, _NONE)
+
+
+_NONE = Rules({})

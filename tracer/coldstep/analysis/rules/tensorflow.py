@@ -99,7 +99,7 @@ def made_before(trace: Trace, row: Compile, at: Location | None, instead: str) -
 def is_trainers_loop(compile_: Compile) -> bool:
     """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
     owner, _, method = compile_.function.rpartition(".")
-    return compile_.stack == "tensorflow" and bool(owner) and method in LOOPS
+    return bool(owner) and method in LOOPS
 
 
 # --- remedies -----------------------------------------------------------------------------------------------------

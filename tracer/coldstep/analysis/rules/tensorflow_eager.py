@@ -43,13 +43,10 @@ _APART = Row(
 )
 
 
-def is_eager(row: Finding) -> bool:
-    """Whether the finding is one of these."""
-    return row.text.startswith((_SWITCH, _KERAS)) or _OWN in row.text
-
-
 def made_graphs(trace: Trace, row: Finding) -> list[Remedy]:
     """What to do about one of these; `row.advice` is what has to be done first, where there is such a thing."""
+    if not row.text.startswith((_SWITCH, _KERAS)) and _OWN not in row.text:
+        return []
     at = row.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     place, first = Place(at, line=line) if at is not None else NOWHERE, row.advice

@@ -51,8 +51,7 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
         )
 
 
-DIRECT = " runs operation by operation where the program calls it itself"
-"""Stands in the text of a finding on a compiled model that is called itself."""
+_DIRECT = " runs operation by operation where the program calls it itself"
 _COMPILED_CALL = Row(
     "Keras compiles the functions of its loops, and no direct call. Compile what a call runs, model.call = "
     "tf.function(model.call) (with jit_compile=True by XLA), or call model.predict_on_batch(x).",
@@ -63,6 +62,8 @@ _COMPILED_CALL = Row(
 
 def called_itself(trace: Trace, row: Finding) -> list[Remedy]:
     """What to do about a model that was compiled, and is then called itself; its place is the line that compiled it."""
+    if _DIRECT not in row.text:
+        return []
     at = row.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     model = method_owner(line, ["compile"]) if is_call(line, "compile") else ""
