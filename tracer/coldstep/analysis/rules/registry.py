@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.rules import dynamo, jax, keras, tensorflow, tensorflow_eager, tensorflow_keras, torch_xla
-from coldstep.model import Compile, Finding, Location, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace
+
+if TYPE_CHECKING:
+    from coldstep.analysis.advice import Seen
 
 
 class Rules(NamedTuple):
@@ -15,6 +18,12 @@ class Rules(NamedTuple):
 
     remedies: Mapping[str, Row]
     """By cause, or by pattern and cause: what to change about a recompile."""
+    chosen: Callable[[Trace, Recompile, Seen, str | None], str | None] | None = None
+    """Chooses among them, by their keys, where it knows better than the one that would hold for any stack."""
+    names: Callable[[Recompile, Seen], dict[str, str]] = lambda *_: {}
+    """What only its rows are filled in with."""
+    drop: str = "drop_last=True"
+    """What has its loaders of data leave out a smaller last batch."""
     findings: tuple[Callable[[Trace], Iterator[Finding]], ...] = ()
     """Further findings of its own."""
     uncompiled: tuple[Callable[[Trace, Finding], list[Remedy]], ...] = ()
@@ -28,11 +37,16 @@ class Rules(NamedTuple):
 
 
 RULES: Mapping[str, Rules] = {
-    "jax": Rules(jax.REMEDIES, (jax.captured_constants,), instead=jax.instead, mends=(keras.eagerly, jax.rewritten)),
+    "jax": Rules(
+        jax.REMEDIES, findings=(jax.captured_constants,), instead=jax.instead, mends=(keras.eagerly, jax.rewritten)
+    ),
     "dynamo": Rules(dynamo.REMEDIES),
     "torch_xla": Rules(torch_xla.REMEDIES),
     "tensorflow": Rules(
         tensorflow.REMEDIES,
+        tensorflow.chosen,
+        tensorflow.names,
+        "drop_remainder=True",
         (tensorflow.second_traces, tensorflow_keras.models_made_anew),
         (tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
         tensorflow.instead,
