@@ -17,12 +17,9 @@ from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.remedies.blocks import Written, assigned, block_around
 from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.registry import rules_of
-from coldstep.analysis.rules.tensorflow_numbers import type_beside
-from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.context import GRAD_MODE
 from coldstep.model import Change, Compile, Location, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed
@@ -156,8 +153,7 @@ def _owner(trace: Trace, caller: Location) -> str:
 
 def _rewritten(trace: Trace, row: Recompile, compile_: Compile) -> Written | None:
     """Lines of a function's that have its value compiled in, without that."""
-    of = {("tensorflow", "baked_constant"): with_dynamic_slice, ("jax", "static_argument"): without_static}
-    rewrite = of.get((compile_.stack, row.cause or ""))
+    rewrite = rules_of(compile_.stack).rewrites.get(row.cause)
     if rewrite is None or row.argument is None or compile_.location is None:
         return None
     block = block_around(trace.blocks, compile_.location)
@@ -166,9 +162,11 @@ def _rewritten(trace: Trace, row: Recompile, compile_: Compile) -> Written | Non
 
 def _beside(trace: Trace, row: Recompile, compile_: Compile, types: Mapping[str, str]) -> str:
     """The type of the arrays that a function computes with beside a number."""
-    number = row.argument if row.cause == "python_scalar" and compile_.stack == "tensorflow" else None
-    block = block_around(trace.blocks, compile_.location) if compile_.location is not None and number else None
-    return type_beside(block, number, types) if block is not None and number is not None else ""
+    beside, number = rules_of(compile_.stack).type_beside, row.argument
+    if row.cause != "python_scalar" or compile_.location is None or not number or beside is None:
+        return ""
+    block = block_around(trace.blocks, compile_.location)
+    return beside(block, number, types) if block is not None else ""
 
 
 def _optimizer(trace: Trace, caller: Location, line: str) -> str:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from coldstep.analysis.remedies.blocks import Block, Written
 from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.rules import dynamo, jax, keras, tensorflow, tensorflow_eager, tensorflow_keras, torch_xla
+from coldstep.analysis.rules.tensorflow_numbers import type_beside
+from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace
 
 if TYPE_CHECKING:
@@ -22,6 +26,10 @@ class Rules(NamedTuple):
     """Chooses among them, by their keys, where it knows better than the one that would hold for any stack."""
     names: Callable[[Recompile, Seen], dict[str, str]] = lambda *_: {}
     """What only its rows are filled in with."""
+    rewrites: Mapping[str, Callable[[Block, str], Written | None]] = {}
+    """By cause: what writes a function anew, so that it takes any value of an argument."""
+    type_beside: Callable[[Block, str, Mapping[str, str]], str] | None = None
+    """The type of the arrays that a function computes with beside a number."""
     drop: str = "drop_last=True"
     """What has its loaders of data leave out a smaller last batch."""
     findings: tuple[Callable[[Trace], Iterator[Finding]], ...] = ()
@@ -38,20 +46,26 @@ class Rules(NamedTuple):
 
 RULES: Mapping[str, Rules] = {
     "jax": Rules(
-        jax.REMEDIES, findings=(jax.captured_constants,), instead=jax.instead, mends=(keras.eagerly, jax.rewritten)
+        jax.REMEDIES,
+        rewrites={"static_argument": without_static},
+        findings=(jax.captured_constants,),
+        instead=jax.instead,
+        mends=(keras.eagerly, jax.rewritten),
     ),
     "dynamo": Rules(dynamo.REMEDIES),
     "torch_xla": Rules(torch_xla.REMEDIES),
     "tensorflow": Rules(
         tensorflow.REMEDIES,
-        tensorflow.chosen,
-        tensorflow.names,
-        "drop_remainder=True",
-        (tensorflow.second_traces, tensorflow_keras.models_made_anew),
-        (tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
-        tensorflow.instead,
-        (tensorflow.made_before,),
-        tensorflow.is_trainers_loop,
+        chosen=tensorflow.chosen,
+        names=tensorflow.names,
+        rewrites={"baked_constant": with_dynamic_slice},
+        type_beside=type_beside,
+        drop="drop_remainder=True",
+        findings=(tensorflow.second_traces, tensorflow_keras.models_made_anew),
+        uncompiled=(tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
+        instead=tensorflow.instead,
+        mends=(tensorflow.made_before,),
+        is_trainers_loop=tensorflow.is_trainers_loop,
     ),
 }
 
