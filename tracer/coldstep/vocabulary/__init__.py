@@ -49,6 +49,8 @@ class Stack(NamedTuple):
     """What compiles a function that it is given, an attribute of its package: "jit"."""
     sources: str = ""
     """An expression for the paths of its files, wherever it is built from source."""
+    imports: tuple[str, ...] = ()
+    """Other stacks that it imports where they are installed, and does not use."""
     generated: str = ""
     """The same of the files that it writes code into."""
 
@@ -132,7 +134,7 @@ STACKS = (
           sources=r"/torch_xla/(?:(?:_\w+|core|distributed|experimental|amp)/|(?:torch_xla|runtime|__init__)\.py$)"),
     Stack("tensorflow", "TensorFlow", "tensorflow", ("tensorflow", "keras"), "tensorflow", exact=True, in_call=True,
           by_value=True, compiler="function", sources=r"/tensorflow/python/|/keras/src/",
-          generated=r"/__autograph_generated_file\w*\.py$"),
+          imports=("jax",), generated=r"/__autograph_generated_file\w*\.py$"),
 )  # fmt: skip
 FRAMEWORKS = tuple(stack.packages[0] for stack in STACKS)
 PACKAGES = {package for stack in STACKS for package in stack.packages}
