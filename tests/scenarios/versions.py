@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import scenarios
+from coldstep_viewers.catalogue.pages import TITLES
 from scenarios import elsewhere
-from scenarios.catalogue import TITLES
 from scenarios.elsewhere import HELD, NOT_EXPRESSIBLE, SHORT, WRONG, Result
 
 ROOT = Path(__file__).parents[2]

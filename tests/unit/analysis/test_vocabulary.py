@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import scenarios
-from scenarios.catalogue import TITLES
 
 import coldstep
 from coldstep.analysis import advice
@@ -35,6 +34,7 @@ from coldstep.vocabulary import (
     of_trace,
     plain,
 )
+from coldstep_viewers.catalogue.pages import TITLES
 from coldstep_viewers.report.html import page, summary
 from coldstep_viewers.report.terminal import render
 
