@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from coldstep.analysis.remedies.blocks import Block, Written
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.static_numbers import without_static
-from coldstep.analysis.rules import dynamo, jax, keras, tensorflow, tensorflow_eager, tensorflow_keras, torch_xla
+from coldstep.analysis.rules import (
+    dynamo,
+    jax,
+    jax_values,
+    keras,
+    tensorflow,
+    tensorflow_eager,
+    tensorflow_keras,
+    torch_values,
+    torch_xla,
+)
 from coldstep.analysis.rules.tensorflow_numbers import type_beside
 from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace
@@ -40,6 +50,10 @@ class Rules(NamedTuple):
     """What to write where an error names what cannot be traced."""
     mends: tuple[Callable[[Trace, Compile, Location | None, str], list[Remedy]], ...] = ()
     """The same as code, where the line is seen: of the compile that failed, with that text."""
+    value: Callable[[str, str], str] | None = None
+    """An expression for a value of its own, by path and text. Raises CannotMakeUp."""
+    imports: Mapping[str, str] = {}
+    """By name, the line that imports what such an expression takes."""
     is_trainers_loop: Callable[[Compile], bool] = lambda _: False
     """Whether a trainer of the framework's made the function."""
 
@@ -51,9 +65,11 @@ RULES: Mapping[str, Rules] = {
         findings=(jax.captured_constants,),
         instead=jax.instead,
         mends=(keras.eagerly, jax.rewritten),
+        value=jax_values.value,
+        imports={"jax": "import jax", "jnp": "import jax.numpy as jnp"},
     ),
-    "dynamo": Rules(dynamo.REMEDIES),
-    "torch_xla": Rules(torch_xla.REMEDIES),
+    "dynamo": Rules(dynamo.REMEDIES, value=torch_values.value, imports={"torch": "import torch"}),
+    "torch_xla": Rules(torch_xla.REMEDIES, value=torch_values.lazy_value),
     "tensorflow": Rules(
         tensorflow.REMEDIES,
         chosen=tensorflow.chosen,
@@ -65,6 +81,8 @@ RULES: Mapping[str, Rules] = {
         uncompiled=(tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
         instead=tensorflow.instead,
         mends=(tensorflow.made_before,),
+        value=tensorflow.value,
+        imports={"tf": "import tensorflow as tf"},
         is_trainers_loop=tensorflow.is_trainers_loop,
     ),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration
+from coldstep.analysis.array_texts import CannotMakeUp, array_in, dtype, literal, shape
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.analysis.patterns import differing, dims, dtype_name
 from coldstep.analysis.remedies.blocks import block_around
@@ -253,3 +254,15 @@ def _signature(row: Recompile, seen: Seen) -> str:
             return ""
         specs.append(f"tf.TensorSpec([{', '.join(sizes)}], tf.{dtype})")
     return f"[{', '.join(specs)}]" if specs else ""
+
+
+def value(path: str, text: str) -> str:
+    """An expression for a value of that text. Raises CannotMakeUp."""
+    array = array_in(path, text)
+    if array is None:
+        return literal(path, text)
+    name = "string" if array.dtype == "string" else dtype(array.dtype)
+    if name is None or array.flags - {"variable"} or array.layout or array.place:
+        raise CannotMakeUp(f"{path} is {text}")
+    made = f"tf.zeros({shape(array)}, tf.{name})"
+    return f"tf.Variable({made})" if "variable" in array.flags else made
