@@ -77,7 +77,7 @@ class Phase(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.advice`."""
+    """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.rules`."""
 
     name: str
     """Its name in a trace: "shape"."""
