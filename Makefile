@@ -116,7 +116,7 @@ venv-fleet: .venv-fleet/built
 .venv-vllm/built: UNWANTED := torchvision torchaudio torchcodec  # vLLM runs without; PyPI's do not load beside a torch for CPUs
 .venv/built .venv-xla/built .venv-shows/built .venv-fleet/built .venv-engines-torch/built .venv-engines-jax/built .venv-jobs/built \
 		.venv-vllm/built: \
-		setup.cfg pyproject.toml requirements/common.txt tracer/coldstep.pth
+		setup.cfg entry_points.txt pyproject.toml requirements/common.txt tracer/coldstep.pth
 	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	missing=; \
 	case "$$version" in 3.11|3.12|3.13) ;; *) missing=", Python 3.11, 3.12 or 3.13"; version=3.11 ;; esac; \

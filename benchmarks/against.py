@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -83,13 +84,16 @@ def checked_out(commit: str, folder: Path) -> Path:
     archive = subprocess.run(["git", "archive", commit], cwd=HERE, check=True, capture_output=True).stdout
     folder.mkdir()
     subprocess.run(["tar", "-x"], cwd=folder, input=archive, check=True)
-    setup = ConfigParser()
-    setup.read(folder / "setup.cfg")
     metadata = folder / "coldstep.egg-info"
     metadata.mkdir()
     (metadata / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: coldstep\nVersion: 0\n")
-    groups = [f"[{group}]{rows}" for group, rows in setup["options.entry_points"].items()]
-    (metadata / "entry_points.txt").write_text("\n".join(groups))
+    if (folder / "entry_points.txt").exists():
+        shutil.copy(folder / "entry_points.txt", metadata)
+    else:  # an earlier commit, whose setup.cfg has them
+        setup = ConfigParser()
+        setup.read(folder / "setup.cfg")
+        groups = [f"[{group}]{rows}" for group, rows in setup["options.entry_points"].items()]
+        (metadata / "entry_points.txt").write_text("\n".join(groups))
     return folder
 
 

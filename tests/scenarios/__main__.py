@@ -43,7 +43,7 @@ def main() -> int:
     print(f"{len(outcomes)} programs, {recompiles} recompiles: {verdict}")
     if options.catalogue:
         try:
-            catalogue.write(catalogue.CATALOGUE / "examples.json", results, folder.name)
+            catalogue.write(catalogue.CATALOGUE / "examples", results, folder.name)
         except catalogue.CatalogueError as error:
             print(error, file=sys.stderr)
             return 1

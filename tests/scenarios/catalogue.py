@@ -1,6 +1,6 @@
-"""Writes examples.json of the catalogue: a program for each cause and graph break, and the report it really gave.
+"""Writes `examples` of the catalogue: a program for each cause and graph break, and the report it really gave.
 
-What is said of them is in causes.toml beside it. The part of a stack that did not run stays as it is in the file.
+What is said of them is in `causes` beside it. The file of a stack that did not run stays as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import scenarios
 from coldstep.model import GraphBreak, Location, Recompile, Trace
-from coldstep_viewers.catalogue.pages import BREAKS, NOTHING, TITLES
+from coldstep_viewers.catalogue.pages import BREAKS, NOTHING
 from coldstep_viewers.report.sentences import cause
 from coldstep_viewers.report.terminal import render
 from scenarios.matrix import CAUSES
@@ -37,7 +37,7 @@ class CatalogueError(Exception):
 
 @dataclass(slots=True)
 class Entry:
-    """What causes.toml says of a cause, or a kind of graph break, in a stack; and the programs that expect it."""
+    """What `causes` says of a cause, or a kind of graph break, in a stack; and the programs that expect it."""
 
     stack: str
     about: str
@@ -55,7 +55,7 @@ class Entry:
 
 def entries(stack: str) -> list[Entry]:
     """One for each cause and each kind of break that a program of the stack expects, in the taxonomy's order."""
-    said = tomllib.loads((CATALOGUE / "causes.toml").read_text()).get(stack, {})
+    said = tomllib.loads((CATALOGUE / f"causes/{stack}.toml").read_text())
     recompiled: dict[str, list[Path]] = {}
     broken: dict[str, list[Path]] = {}
     for path in scenarios.programs(stack):
@@ -71,7 +71,7 @@ def entries(stack: str) -> list[Entry]:
 
 def _entry(stack: str, of: str, name: str, programs: dict[str, list[Path]], said: dict[str, Any]) -> Entry:
     if name not in said:
-        raise CatalogueError(f"causes.toml says nothing of the {of} {name} in {stack}")
+        raise CatalogueError(f"causes/{stack}.toml says nothing of the {of} {name}")
     program = scenarios.HERE / stack / f"{said[name]['program']}.py"
     if program not in programs[name]:
         raise CatalogueError(f"{stack}/{program.stem} does not expect {name}")
@@ -79,14 +79,11 @@ def _entry(stack: str, of: str, name: str, programs: dict[str, list[Path]], said
     return Entry(stack, said[name]["about"].strip(), said[name]["fix"].strip(), of, name, program, others)
 
 
-def write(file: Path, results: Mapping[Path, Trace | Exception], folder: str) -> None:
-    """Write the examples to `file`, from the traces that the programs left in the folder named `folder`."""
-    made = json.loads(file.read_text()) if file.exists() else {}
-    portable = _Portable(folder)
-    for stack in dict.fromkeys(path.parent.name for path in results):
-        made[stack] = _part(stack, results, portable)
-    ordered = {stack: made[stack] for stack in TITLES if stack in made}
-    file.write_text(f"{json.dumps(ordered, indent=1, ensure_ascii=False)}\n")
+def write(to: Path, results: Mapping[Path, Trace | Exception], folder: str) -> None:
+    """Write the examples to the folder `to`, from the traces that the programs left in the folder named `folder`."""
+    parts = {stack: _part(stack, results, _Portable(folder)) for stack in {path.parent.name for path in results}}
+    for stack, part in parts.items():
+        (to / f"{stack}.json").write_text(f"{json.dumps(part, indent=1, ensure_ascii=False)}\n")
 
 
 def _part(stack: str, results: Mapping[Path, Trace | Exception], portable: _Portable) -> dict[str, dict[str, Any]]:

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import scenarios
+from coldstep_viewers.catalogue.pages import TITLES
 from scenarios import elsewhere
-from scenarios.catalogue import TITLES
 from scenarios.elsewhere import HELD, NOT_EXPRESSIBLE, SHORT, WRONG, Result
 
 ROOT = Path(__file__).parents[2]
@@ -191,7 +191,8 @@ def build(release: Release) -> str:
             raise SystemExit(f"no Python {release.python} runs here, which {release.environment.name} needs")
         subprocess.run([found, "-m", "venv", release.environment], check=True)
         subprocess.run([*pip, *release.requirements()], env=env, check=True)
-    if not built.exists() or built.stat().st_mtime < (ROOT / "setup.cfg").stat().st_mtime:  # which names our packages
+    changed = max((ROOT / name).stat().st_mtime for name in ("setup.cfg", "entry_points.txt"))  # packages, and parts
+    if not built.exists() or built.stat().st_mtime < changed:
         subprocess.run(["flock", "setup.cfg", *pip, "-e", "."], cwd=ROOT, env=env, check=True)
         built.touch()
     return str(python)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from coldstep._util.expressions import expression
 from coldstep._util.own_package import is_own
 from coldstep.events import Args
+from coldstep.vocabulary import STACKS
 
 Origin = Literal["user", "library", "eager"]
 
@@ -24,23 +25,17 @@ _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 # Python: "/repo/venv/lib/python3.12/site-packages/jax/_src/api.py"
 # Debian: "/usr/lib/python3/dist-packages/numpy/__init__.py"
 _PACKAGES = expression(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
-_GENERATED = r"/torchinductor_[^/]+/|/__autograph_generated_file\w*\.py$"
+# PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
+_MADE = expression("|".join(stack.generated for stack in STACKS if stack.generated))
 # JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
-_SOURCE = expression(r"/(jax)/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/")
+# PyTorch: "/src/torch/nn/modules/linear.py"
+_SOURCE = expression("|".join(f"(?P<{stack.packages[0]}>{stack.sources})" for stack in STACKS))
 # Python: "/usr/lib/python3.12/contextlib.py"
 # PyTorch: "/src/torch/nn/modules/linear.py"
 _INSTALLED = expression(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python3[.\d]*/"
-    r"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/"
-    # built from source
-    r"|/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"
-    r"|/torch_xla/(?:(?:_\w+|core|distributed|experimental|amp)/|(?:torch_xla|runtime|__init__)\.py$)"
-    rf"|{_SOURCE.pattern}|/jaxlib/|/tensorflow/python/|/keras/src/"
-    rf"|{_GENERATED}"
+    rf"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/|{_SOURCE.pattern}|{_MADE.pattern}"
 )
-# PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
-# TensorFlow 2.21: "/tmp/__autograph_generated_filek2x1.py"
-_MADE = expression(_GENERATED)
 _MOST_FRAMES = 100  # of a library's that are looked at
 _BACKPORT = "/typing_extensions.py"  # whose wrappers are those of the standard library: around torch_xla's `mark_step`
 
@@ -189,7 +184,7 @@ def origin_elsewhere(file: str, eager: tuple[str, ...] = ()) -> Origin:
     if not is_installed(file):
         return "user"
     source = _SOURCE.search(file)
-    package = (below_packages(file) or (f"{source[1]}/" if source else "")).partition("/")[0]
+    package = (below_packages(file) or (f"{source.lastgroup}/" if source else "")).partition("/")[0]
     return "eager" if package in eager else "library"
 
 

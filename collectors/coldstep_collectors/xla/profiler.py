@@ -18,12 +18,14 @@ from coldstep.clock import Mapping
 from coldstep.collector import DeviceSink
 from coldstep.events import DeviceSlice
 from coldstep.recording.device_tracks import union
+from coldstep.vocabulary import STACKS
 from coldstep_collectors.jax._private import names as jax_names
 from coldstep_collectors.profiler_session import MARK, Lines, Recording, thread_name
 from coldstep_collectors.xla import xplane
 from coldstep_collectors.xla._private import session
 from coldstep_collectors.xla.xplane import Event, Line
 
+_IMPORTERS = [stack.packages[0] for stack in STACKS if "jax" in stack.imports]
 _MAX_EVENTS = 100_000  # read of one thread or stream of one session
 
 _UNSEEN = "what XLA does inside, and on its devices ({})"
@@ -114,11 +116,11 @@ class XSpace:
         return []
 
     def _wait_for_jax(self, jax: Any) -> None:
-        """Attach to JAX at once; beside TensorFlow, which imports it and never uses it, once the program does."""
+        """Attach to JAX at once; beside a framework that imports it and never uses it, once the program does."""
         waiting = [jax]
 
         def look(_is_step: bool) -> None:
-            if waiting and ("tensorflow" not in sys.modules or _is_used()):
+            if waiting and (not any(name in sys.modules for name in _IMPORTERS) or _is_used()):
                 self._attach(waiting.pop(), "jax.profiler", session.of_jax(jax))
 
         look(False)

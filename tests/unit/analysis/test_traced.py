@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewritten import block_of, replaced
 
-from coldstep.analysis.remedies.traced import hindrance, is_in_loop, traced
+from coldstep.analysis.rules.tensorflow_traced import hindrance, is_in_loop, traced
 
 STEP = """\
 def step(self, x):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import scenarios
-from scenarios.catalogue import TITLES
 
 import coldstep
 from coldstep.analysis import advice
+from coldstep.analysis.rules.registry import RULES
 from coldstep.clock import Snapshot
 from coldstep.events import Begin, End, StepBegin, StepEnd
 from coldstep.pftrace.layout import FILE_SCHEMA
@@ -34,6 +34,7 @@ from coldstep.vocabulary import (
     of_trace,
     plain,
 )
+from coldstep_viewers.catalogue.pages import TITLES
 from coldstep_viewers.report.html import page, summary
 from coldstep_viewers.report.terminal import render
 
@@ -64,7 +65,7 @@ def test_every_phase_has_words_and_colours_of_its_own() -> None:
 
 def test_every_cause_that_a_stack_can_have_has_advice_and_no_other() -> None:
     causes = {cause.name for cause in CAUSES}
-    advised = {(stack.name, key) for stack in STACKS for key in advice._rows(stack.name) or () if key in causes}
+    advised = {(stack.name, key) for stack in STACKS for key in RULES[stack.name].remedies if key in causes}
     anywhere = {(stack.name, cause) for stack in STACKS for cause in causes & advice._ANY.keys()}
     possible = {(stack, cause.name) for cause in CAUSES for stack in cause.stacks}
     assert possible - anywhere - advised == set()

@@ -6,7 +6,7 @@ import pytest
 from threads.judge import followed
 
 from coldstep.analysis.remedies.blocks import block_around
-from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
+from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.model import Location, Remedy
 
 HEAD = "@tf.function(jit_compile=True)\ndef f(x, start, n):\n"

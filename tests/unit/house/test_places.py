@@ -36,6 +36,7 @@ FILES = {
     "/usr/lib/python3/dist-packages/numpy/__init__.py": "library",
     f"{STANDARD}/contextlib.py": "library",
     "/tmp/torchinductor_me/ab/cabc.py": "library",
+    "/tmp/__autograph_generated_filek2x1.py": "library",
     coldstep.__file__: "library",
 }
 OF_FRAMEWORKS = {

@@ -6,17 +6,24 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
-from coldstep.analysis.patterns import FUNCTION, differing, dims, fields, is_longer_alone, is_number, is_zero_or_one
+from coldstep.analysis.patterns import (
+    FUNCTION,
+    differing,
+    dims,
+    dtype_name,
+    fields,
+    is_longer_alone,
+    is_number,
+    is_zero_or_one,
+)  # fmt: skip
 from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import (
     Call,
     called,
     makes,
-    method_owner,
     on_no_device,
     state_made,
     statements,
@@ -25,7 +32,7 @@ from coldstep.analysis.remedies.edits import (
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.rules.dynamo import asked_of_a_size
-from coldstep.analysis.rules.keras import LOOPS
+from coldstep.analysis.rules.registry import RULES
 from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
@@ -119,9 +126,6 @@ NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
 _TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
 _PARAMETER = "force_parameter_static_shapes"
-_BITS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "c": "complex"}
-# coldstep: "bf16"
-_DTYPE = expression(r"(f|bf|i|u|c)(\d+)$")
 # coldstep: "batch['tokens']"
 # coldstep: "args[0]"
 ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
@@ -192,22 +196,13 @@ def advise(trace: Trace, stack: str, row: Recompile, seen: Seen | None = None) -
     seen = seen or Seen()
     package = trace.vocabulary.stacks[stack].packages[0] if stack in trace.vocabulary.stacks else stack
     id_ = f"{package}.{row.cause}" + (f":{row.argument}" if row.argument else "")
-    if stack not in trace.vocabulary.stacks or _rows(stack) is None:
+    if stack not in RULES:
         words = _of_others(trace, stack, row)
         return remedies(Row("{words}"), Case(id_, {"words": words})) if words else []
     chosen = _chosen(trace, stack, row, seen)
     written = seen.once if chosen is MADE_ONCE else seen.rewritten
     place = Place(written.location, lines=written.lines) if written is not None else seen.place
     return remedies(chosen, Case(id_, _names(stack, row, seen), place))
-
-
-def _rows(stack: str) -> Mapping[str, Row] | None:
-    try:
-        module = import_module(f"coldstep.analysis.rules.{stack}")
-    except ModuleNotFoundError:
-        return None
-    rows: Mapping[str, Row] = module.REMEDIES
-    return rows
 
 
 # --- filled in ----------------------------------------------------------------------------------------------------
@@ -232,26 +227,22 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "marked": _marked(argument, rest, dim, seen.place.call),
         "fixed": fixed.format(
             arguments=listed([seen.named(each.argument or "") for each in alike] or [argument], _MAX_ARGUMENTS),
-            drop="drop_remainder=True" if stack == "tensorflow" else "drop_last=True",
+            drop=RULES[stack].drop,
         ),
         "before": str(row.before),
         "after": str(row.after),
         "dtype_after": dtype_name(row.after),
-        "dtype": f"tf.{dtype}" if (dtype := dtype_name(seen.beside)) else "",
         "object": (row.after or "").removeprefix("another ") or "object",
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
         "asked": f", {asked}" if len(asked := asked_of_a_size(row)) <= _MAX_ASKED and asked else "",
-        "signature": _signature(row, seen),
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
         "made": makes(seen.place.line),
         "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
         "once": seen.once.code if seen.once is not None else "",
         "mode": seen.mode,
-        "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
-        "again": seen.again,
         "values": str(seen.values),
         "optimizer": seen.optimizer,
         "library": seen.library,
@@ -263,6 +254,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "narrow": _narrow(stack, row, rest, seen),
         "undirected": on_no_device(seen.place.line),
         "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
+        **RULES[stack].names(row, seen),
     }  # fmt: skip
 
 
@@ -366,27 +358,8 @@ def _as_attribute(module: re.Match[str]) -> str:
     return f"[{module[1]}]" if module[1] else f".{module[2]}"
 
 
-def _signature(row: Recompile, seen: Seen) -> str:
-    """TensorFlow's signature for all sizes of what varies; "" where a parameter is no array."""
-    varies = {change.argument: differing(change.before, change.after) for change in row.changes}
-    specs = []
-    for name, type_ in seen.inputs.items():
-        sizes = ["None" if at in varies.get(name, ()) else size for at, size in enumerate(dims(type_))]
-        dtype = dtype_name(type_)
-        if not dtype or not all(size == "None" or size.isdecimal() for size in sizes):
-            return ""
-        specs.append(f"tf.TensorSpec([{', '.join(sizes)}], tf.{dtype})")
-    return f"[{', '.join(specs)}]" if specs else ""
-
-
 def _is_whole(text: str | None) -> bool:
     return bool(re.fullmatch(r"-?\d+", text or ""))
-
-
-def dtype_name(type_: str | None) -> str:
-    """The name that NumPy gives a dtype: "f32[4]" → "float32"."""
-    match = _DTYPE.match((type_ or "").partition("[")[0])
-    return f"{_BITS[match[1]]}{match[2]}" if match is not None else ""
 
 
 def _needing(row: Recompile) -> str:
@@ -429,10 +402,10 @@ def _of_others(trace: Trace, stack: str, row: Recompile) -> str:
 
 
 def _chosen(trace: Trace, stack: str, row: Recompile, seen: Seen) -> Row:
-    own = {**_ANY, **(_rows(stack) or {})}
-    below = stack == "tensorflow" and bool(trace.details[row.compile].evidence)
-    key = _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else _key(row, seen)
-    key = key or _BY_STACK[stack](row, seen) or f"{row.pattern} {row.cause}"
+    own = {**_ANY, **RULES[stack].remedies}
+    key, chosen = _key(row, seen), RULES[stack].chosen
+    key = chosen(trace, row, seen, key) if chosen else key or _BY_STACK[stack](row, seen)
+    key = key or f"{row.pattern} {row.cause}"
     return own.get(key) or own.get(row.cause) or own["unknown"]
 
 
@@ -460,14 +433,6 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (cause == "identity" and "freed" in before, "freed"),
         (cause == "identity" and after.startswith("another "), "many objects"),
     )
-
-
-def _of_xla(row: Recompile, seen: Seen) -> str:
-    if seen.rewritten is not None:
-        return "slice of XLA"
-    if row.cause == "baked_constant":
-        return row.cause
-    return "shape of XLA" if row.cause == "shape" else "value of XLA"
 
 
 def _of_jax(row: Recompile, seen: Seen) -> str | None:
@@ -558,26 +523,8 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
     return "number of an operation" if row.cause == "baked_constant" and not _is_compiled_in(row) else None
 
 
-# TensorFlow 2.9: "5 out of the last 9 calls to <function train_step at 0x7f0a> triggered tf.function retracing"
-_RETRACING = "triggered tf.function retracing"
-# Python: "@tf.function(jit_compile=True)"
-_XLA = expression(r"\bjit_compile\s*=\s*True\b")
-
-
-def _of_tensorflow(row: Recompile, seen: Seen) -> str | None:
-    if row.cause == "shape" and seen.within:
-        return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
-    if row.cause == "module_attribute" and seen.within and (row.argument or "").endswith(".trainable"):
-        return "trainable of Keras"
-    if row.cause == "new_function" and seen.within:
-        return "model compiled again" if seen.again else "model of Keras"
-    if row.cause == "shape" and _XLA.search(seen.place.decorator):
-        return "shape of XLA"  # an open signature would save the traces, and hide the compiles
-    return "retracing" if any(_RETRACING in line for line in row.evidence) else None
-
-
 _BY_STACK: Mapping[str, Callable[[Recompile, Seen], str | None]] = {
-    "jax": _of_jax, "dynamo": _of_dynamo, "torch_xla": _of_torch_xla, "tensorflow": _of_tensorflow,
+    "jax": _of_jax, "dynamo": _of_dynamo, "torch_xla": _of_torch_xla,
 }  # fmt: skip
 
 

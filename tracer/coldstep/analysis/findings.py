@@ -26,10 +26,7 @@ from coldstep.analysis.recompiles.further import further
 from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
-from coldstep.analysis.rules.jax import rewritten
-from coldstep.analysis.rules.keras import eagerly
-from coldstep.analysis.rules.registry import FINDINGS, INSTEAD, UNROLLED
-from coldstep.analysis.rules.tensorflow import made_before
+from coldstep.analysis.rules.registry import RULES, rules_of
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.one_by_one import one_by_one
@@ -62,8 +59,8 @@ def findings(trace: Trace) -> list[Finding]:
         *cuda_graphs.findings(trace),
         *silent(trace),
         *unkept(trace),
-        *unrolled_loops(trace, UNROLLED),
-        *(finding for find in FINDINGS for finding in find(trace)),
+        *unrolled_loops(trace),
+        *(finding for rules in RULES.values() for find in rules.findings for finding in find(trace)),
         *eager,
         *_dispatch(trace),
         *out_of_memory(trace),
@@ -172,10 +169,11 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     """A failed compile; where the graph broke that may not (fullgraph=True), with the line and the reason."""
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
-    advice = INSTEAD[row.stack](error[0]) if error and row.stack in INSTEAD else ""
+    rules = rules_of(row.stack)
+    advice = rules.instead(error[0]) if error and rules.instead else ""
     at = _line_of_failure(trace, row)
-    mends = (eagerly(trace, row, advice), rewritten(trace, row, at, advice), made_before(trace, row, at, advice))
-    mended = next(filter(None, mends), []) if advice else []
+    mends = (mend(trace, row, at, advice) for mend in rules.mends if advice)
+    mended = next(filter(None, mends), [])
     failed = of_compile(
         trace,
         row,
@@ -204,7 +202,7 @@ def _line_of_failure(trace: Trace, row: Compile) -> Location | None:
     line = known.error.partition("\n")[0]
     if line and ended is not None and ended.location is not None and ended.error.startswith(line):
         return ended.location
-    return known.cause_at if row.stack in INSTEAD else None
+    return known.cause_at if rules_of(row.stack).instead else None
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:

@@ -22,6 +22,9 @@ _DIMS = expression(r"(?<=[\[,])[^,\]]+(?=[,\]])")
 _AT = expression(r"size \d+ at dimension (\d+)")
 # coldstep: "list of 8"
 _LENGTH = expression(r"(list|tuple) of \d+")
+_BITS = {"f": "float", "bf": "bfloat", "i": "int", "u": "uint", "c": "complex"}
+# coldstep: "bf16"
+_DTYPE = expression(r"(f|bf|i|u|c)(\d+)$")
 _GROWN_EVENLY_RECOMPILES = 3  # by as much each time: fewer may be a coincidence
 _GROWN_RECOMPILES = 6  # by however much each time, likewise
 
@@ -55,6 +58,12 @@ def differing(before: str | None, after: str | None) -> list[int]:
         return [int(at[1])]
     old, new = dims(before), dims(after)
     return [i for i, (was, now) in enumerate(zip(old, new, strict=True)) if was != now] if len(old) == len(new) else []
+
+
+def dtype_name(type_: str | None) -> str:
+    """The name that NumPy gives a dtype: "f32[4]" → "float32"."""
+    match = _DTYPE.match((type_ or "").partition("[")[0])
+    return f"{_BITS[match[1]]}{match[2]}" if match is not None else ""
 
 
 def is_zero_or_one(before: str | None, after: str | None) -> bool:

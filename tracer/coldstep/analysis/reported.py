@@ -11,8 +11,9 @@ from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.remedies.uncalled import compiled, kept_beside
-from coldstep.analysis.rules import keras, tensorflow_eager
-from coldstep.model import Finding, Location, Trace
+from coldstep.analysis.rules import keras
+from coldstep.analysis.rules.registry import RULES
+from coldstep.model import Finding, Location, Remedy, Trace
 
 # coldstep: "f compiles on a thread where recompile_limit is 8, and not 64 as on the main one"
 _LIMIT = expression(r" and not (\d+) as on the main one$")
@@ -93,17 +94,13 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = keras.made_again(trace, row)
         row.advice = advice(row.remedies)
         return row
-    if row.kind == "uncompiled" and keras.DIRECT in row.text:
-        row.remedies = keras.called_itself(trace, row)
-        row.advice = advice(row.remedies)
-        return row
     if row.kind == "fast_path_miss":
         around = _AROUND.search(row.text)
         row.remedies = outermost_jitted(trace, row, around[1] if around else "jax.vmap")
         row.advice = advice(row.remedies)
         return row
-    if row.kind == "uncompiled" and tensorflow_eager.is_eager(row):
-        row.remedies = tensorflow_eager.made_graphs(trace, row)
+    if row.kind == "uncompiled" and (own := _of_a_stack(trace, row)):
+        row.remedies = own
         row.advice = advice(row.remedies)
         return row
     if row.location is None or row.kind not in ("uncompiled", "thread_limit"):
@@ -121,6 +118,12 @@ def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
         row.remedies = remedies(chosen, Case(id_, names, place))
     row.advice = advice(row.remedies)
     return row
+
+
+def _of_a_stack(trace: Trace, row: Finding) -> list[Remedy]:
+    """What to do about what runs uncompiled, where one stack's own rules know it."""
+    made = (of_stack(trace, row) for rules in RULES.values() for of_stack in rules.uncompiled)
+    return next(filter(None, made), [])
 
 
 def _never_called(row: Finding, at: Location, line: str) -> tuple[Row, dict[str, str]] | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.layers import as_scan
 from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
-from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules.jax import OF_LAYERS
+from coldstep.analysis.rules.registry import rules_of
 from coldstep.model import Compile, Finding, Trace, Unrolled
 
 _LEAST_NS, _LEAST_OF_LAYERS_NS = 50_000_000, 1_000_000_000
@@ -19,18 +19,20 @@ _LEAST_NS, _LEAST_OF_LAYERS_NS = 50_000_000, 1_000_000_000
 _OF_LAYERS = ", each with inputs of its own"
 
 
-def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
-    """One finding for each program that is compiled; `rows`: by stack, what to do."""
+def unrolled_loops(trace: Trace) -> Iterator[Finding]:
+    """One finding for each program that is compiled, of the stacks that have a remedy."""
     for compile_ in trace.compiles:
         loop = trace.details[compile_.id].unrolled
-        if loop is None or compile_.outcome != "compiled" or compile_.stack not in rows:
+        remedy = rules_of(compile_.stack).remedies.get("unrolled")
+        if loop is None or compile_.outcome != "compiled" or remedy is None:
             continue
         share = loop.operations / max(1, loop.of)
         cost = round(compile_.wall_ns * share * (1 - 1 / max(1, loop.turns)))
         if cost < (_LEAST_OF_LAYERS_NS if loop.layers else _LEAST_NS):
             continue
+        of_jax = compile_.stack == "jax"
         id_ = f"{compile_.stack}.unrolled:{loop.location.file}:{loop.location.line}"
-        mended = remedies(_row(rows, compile_, loop), _case(trace, compile_, loop, id_))
+        mended = remedies(OF_LAYERS if of_jax and loop.layers else remedy, _case(trace, compile_, loop, id_))
         row = of_compile(
             trace,
             compile_,
@@ -45,10 +47,6 @@ def unrolled_loops(trace: Trace, rows: Mapping[str, Row]) -> Iterator[Finding]:
         )
         row.location = loop.location
         yield row
-
-
-def _row(rows: Mapping[str, Row], compile_: Compile, loop: Unrolled) -> Row:
-    return OF_LAYERS if loop.layers and compile_.stack == "jax" else rows[compile_.stack]
 
 
 def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from coldstep._util.slotted import slotted
+from coldstep.vocabulary import FRAMEWORKS
 
 _LAST_PID = 1 << 22  # of Linux; what PyTorch 2.3 and older put into its place is a thread's number
 _OF_XLA = (".cc", ".h")  # whose lines, in C++, have a thread's number in its place
@@ -49,7 +50,7 @@ _LEVEL = re.compile(
 # Pytest: "jax._src.dispatch:dispatch.py:204 text"
 # Python: "[jax._src.dispatch] text"
 _LOGGER = re.compile(
-    r"\[?(?P<logger>[a-z_]\w*(?:\.[a-z_]\w*)+|absl|jax|py\.warnings|root|tensorflow|torch)\b\]?"
+    rf"\[?(?P<logger>[a-z_]\w*(?:\.[a-z_]\w*)+|absl|py\.warnings|root|{'|'.join(FRAMEWORKS)})\b\]?"
     r"(?::(?P<source>[\w/\\.-]{0,200}\.py:\d+)[: ]? ?|(?::\d+)?(?:: ?| [-|] )|:\d+ |(?<=\]) )"
 )
 # PyTorch 2.13: ".../torch/_dynamo/guards.py:2772] text"

@@ -47,6 +47,12 @@ class Stack(NamedTuple):
     """Whether numbers that are equal are one key to it, of whatever type they are."""
     compiler: str = ""
     """What compiles a function that it is given, an attribute of its package: "jit"."""
+    sources: str = ""
+    """An expression for the paths of its files, wherever it is built from source."""
+    imports: tuple[str, ...] = ()
+    """Other stacks that it imports where they are installed, and does not use."""
+    generated: str = ""
+    """The same of the files that it writes code into."""
 
 
 class Phase(NamedTuple):
@@ -71,7 +77,7 @@ class Phase(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.advice`."""
+    """Why a compile happened again, in a word. What to do about ours stands in `coldstep.analysis.rules`."""
 
     name: str
     """Its name in a trace: "shape"."""
@@ -119,12 +125,16 @@ ANSI = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "bright_re
         "bright_blue", "bright_magenta", "bright_cyan")  # fmt: skip
 
 STACKS = (
-    Stack("jax", "JAX", "jax", ("jax", "jaxlib"), "jax", profiler="xspace", exact=True, compiler="jit"),
+    Stack("jax", "JAX", "jax", ("jax", "jaxlib"), "jax", profiler="xspace", exact=True, compiler="jit",
+          sources=r"/jax/(?:_src|experimental|interpreters|lax|nn|numpy|scipy)/|/jaxlib/"),
     Stack("dynamo", "torch.compile", "torch", ("torch",), "dynamo", ("inductor",), "kineto", breaks=True, in_call=True,
-          compiler="compile"),
-    Stack("torch_xla", "torch_xla", "torch_xla", ("torch_xla",), "torch_xla", breaks=True),
+          compiler="compile", generated=r"/torchinductor_[^/]+/",
+          sources=r"/torch/(?:_\w+/|nn/(?:modules|parallel|attention)/|optim/|utils/|autograd/|fx/)"),
+    Stack("torch_xla", "torch_xla", "torch_xla", ("torch_xla",), "torch_xla", breaks=True,
+          sources=r"/torch_xla/(?:(?:_\w+|core|distributed|experimental|amp)/|(?:torch_xla|runtime|__init__)\.py$)"),
     Stack("tensorflow", "TensorFlow", "tensorflow", ("tensorflow", "keras"), "tensorflow", exact=True, in_call=True,
-          by_value=True, compiler="function"),
+          by_value=True, compiler="function", sources=r"/tensorflow/python/|/keras/src/",
+          imports=("jax",), generated=r"/__autograph_generated_file\w*\.py$"),
 )  # fmt: skip
 FRAMEWORKS = tuple(stack.packages[0] for stack in STACKS)
 PACKAGES = {package for stack in STACKS for package in stack.packages}

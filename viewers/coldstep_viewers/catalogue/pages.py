@@ -1,4 +1,4 @@
-"""The pages of the catalogue: causes.toml is written by hand, examples.json by `python -m scenarios --catalogue`."""
+"""The pages of the catalogue, a file a stack: `causes` by hand, `examples` by `python -m scenarios --catalogue`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from coldstep.vocabulary import CAUSES, FINDINGS
+from coldstep.vocabulary import CAUSES, FINDINGS, STACKS
 
-TITLES = {"jax": "JAX", "torch": "torch.compile", "torch_xla": "torch_xla", "tensorflow": "TensorFlow"}
+TITLES = {stack.packages[0]: stack.words for stack in STACKS}
 """The stacks, as their parts of the catalogue are called."""
 BREAKS = {
     "data_dependent": "a branch or a size depends on a value that only the device has",
@@ -56,7 +56,7 @@ def meanings() -> dict[str, str]:
 def pages(name: str | None = None) -> Iterator[Page]:
     """The pages, or those of one name: stack after stack, in the order of the words."""
     for stack in TITLES:
-        hand, made = _of("causes.toml").get(stack, {}), _of("examples.json").get(stack, {})
+        hand, made = _of(f"causes/{stack}.toml"), _of(f"examples/{stack}.json")
         for of_break, names in ((False, [row.name for row in CAUSES]), (True, [*BREAKS]), (False, [NOTHING])):
             for each in names:
                 text = hand.get("break", {}) if of_break else hand

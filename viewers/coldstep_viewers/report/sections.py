@@ -73,8 +73,9 @@ def _explained(trace: Trace) -> str:
 def _about(trace: Trace) -> Iterator[str]:
     """The command, the versions, and how long it took."""
     versions = dict(trace.processes[0].versions) if trace.processes else {}
-    if "tensorflow" in versions and not any(row.stack == "jax" for row in trace.compiles):
-        for package in ("jax", "jaxlib"):  # which TensorFlow imports where they are installed
+    imported = {other for stack in STACKS if stack.packages[0] in versions for other in stack.imports}
+    for unused in imported - {row.stack for row in trace.compiles}:
+        for package in OURS.stacks[unused].packages:
             versions.pop(package, None)
     yield from filter(None, (" ".join(trace.run.command), trace.run.started[:19].replace("T", " ")))
     yield from (f"{name} {version}" for name, version in versions.items())

@@ -226,8 +226,8 @@ def _stack_of(trace: Trace, process: int, compiles: Sequence[Compile]) -> tuple[
     """What the steps went through: the compilers, or the framework that ran them without one."""
     stacks = list(dict.fromkeys(row.stack for row in compiles))
     words = [trace.vocabulary.stacks[name].words if name in trace.vocabulary.stacks else name for name in stacks]
-    if stacks == ["tensorflow"] and any("tensorflow.xla" in part.phases for row in compiles for part in row.segments):
-        return "tensorflow+xla", "TensorFlow with XLA"
+    if len(stacks) == 1 and any(f"{stacks[0]}.xla" in part.phases for row in compiles for part in row.segments):
+        return f"{stacks[0]}+xla", f"{words[0]} with XLA"
     if stacks:
         return "+".join(sorted(stacks)), " + ".join(sorted(words))
     versions = trace.processes[process].versions if trace.processes else {}

@@ -9,8 +9,9 @@ from dataclasses import field
 from coldstep import context as forms
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.analysis.array_texts import CannotMakeUp
 from coldstep.analysis.patterns import dims
-from coldstep.analysis.ready.literals import GIVEN, Argument, CannotMakeUp, arguments, can_be_made, imports, value
+from coldstep.analysis.ready.literals import GIVEN, Argument, arguments, can_be_made, imports, value
 from coldstep.model import Change, Compile, Location, Trace, Within
 from coldstep.signature import Signature, array_of
 from coldstep.vocabulary import PACKAGES

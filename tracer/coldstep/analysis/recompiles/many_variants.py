@@ -9,8 +9,9 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
 from coldstep._util.slotted import slotted
-from coldstep.analysis.advice import MADE_ONCE, dtype_name
+from coldstep.analysis.advice import MADE_ONCE
 from coldstep.analysis.make_finding import MOST_NAMED, chain, marked, of_compile, whose, without_values
+from coldstep.analysis.patterns import dtype_name
 from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
 from coldstep.analysis.remedies.row import Row

@@ -17,13 +17,10 @@ from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.remedies.blocks import Written, assigned, block_around
 from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
-from coldstep.analysis.remedies.tensor_numbers import type_beside
-from coldstep.analysis.remedies.xla_slices import with_dynamic_slice
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.dynamo import asked_of_a_size
-from coldstep.analysis.rules.registry import is_trainers_loop
+from coldstep.analysis.rules.registry import rules_of
 from coldstep.context import GRAD_MODE
 from coldstep.model import Change, Compile, Location, Recompile, Remedy, Through, Trace
 from coldstep.places import is_installed
@@ -109,7 +106,7 @@ def _remedies(
 
 def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None, callers: Callers) -> Seen:
     """What the trace shows of the call: the user's line, and in it the argument that differed."""
-    within = trace.details[compile_.id].through is not None or is_trainers_loop(compile_)
+    within = trace.details[compile_.id].through is not None or rules_of(compile_.stack).is_trainers_loop(compile_)
     roots = _roots(compile_)
     of = callers.get((compile_.process, trace.details[compile_.id].identity), [compile_.caller])
     caller = of[0]  # a change has to come before the first variant
@@ -170,8 +167,7 @@ def _owner(trace: Trace, caller: Location) -> str:
 
 def _rewritten(trace: Trace, row: Recompile, compile_: Compile) -> Written | None:
     """Lines of a function's that have its value compiled in, without that."""
-    of = {("tensorflow", "baked_constant"): with_dynamic_slice, ("jax", "static_argument"): without_static}
-    rewrite = of.get((compile_.stack, row.cause or ""))
+    rewrite = rules_of(compile_.stack).rewrites.get(row.cause)
     if rewrite is None or row.argument is None or compile_.location is None:
         return None
     block = block_around(trace.blocks, compile_.location)
@@ -180,9 +176,11 @@ def _rewritten(trace: Trace, row: Recompile, compile_: Compile) -> Written | Non
 
 def _beside(trace: Trace, row: Recompile, compile_: Compile, types: Mapping[str, str]) -> str:
     """The type of the arrays that a function computes with beside a number."""
-    number = row.argument if row.cause == "python_scalar" and compile_.stack == "tensorflow" else None
-    block = block_around(trace.blocks, compile_.location) if compile_.location is not None and number else None
-    return type_beside(block, number, types) if block is not None and number is not None else ""
+    beside, number = rules_of(compile_.stack).type_beside, row.argument
+    if row.cause != "python_scalar" or compile_.location is None or not number or beside is None:
+        return ""
+    block = block_around(trace.blocks, compile_.location)
+    return beside(block, number, types) if block is not None else ""
 
 
 def _optimizer(trace: Trace, caller: Location, line: str) -> str:

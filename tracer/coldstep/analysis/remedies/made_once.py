@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from coldstep._util.expressions import expression
 from coldstep.analysis.remedies.blocks import Block, Loop, Written, assigned, bindings, read, root
 from coldstep.analysis.remedies.edits import parsed
+from coldstep.vocabulary import FRAMEWORKS
 
 _PARTS = (
     ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.List, ast.Dict,
@@ -22,7 +23,7 @@ _PARTS = (
     ast.cmpop,
 )  # fmt: skip
 """What the expression may be made of."""
-_ARRAYS = {"jnp", "np", "numpy", "jax", "torch", "tf", "tensorflow"}
+_ARRAYS = {"jnp", "np", "numpy", "tf", *FRAMEWORKS}
 """Whose calls make arrays, as a rule, and none of the objects that are known by identity."""
 # Python: "np.random.default_rng"
 # Python: "next"

@@ -1,21 +1,96 @@
-"""What the modules of single stacks have for all.
+"""What the modules of single stacks have for all: a row for each stack."""
 
-`FINDINGS` are further ones of its own; `INSTEAD`, by stack: what to write where an error names what cannot be traced;
-`UNROLLED`, by stack: what to do about a Python loop of which a program holds every turn; `is_trainers_loop`: whether
-a trainer of the framework's made the function.
-"""
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
+from coldstep.analysis.remedies.blocks import Block, Written
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.rules import dynamo, jax, tensorflow
-from coldstep.analysis.rules.jax import captured_constants
-from coldstep.analysis.rules.keras import models_made_anew
-from coldstep.analysis.rules.tensorflow import is_trainers_loop, second_traces
-from coldstep.model import Finding, Trace
+from coldstep.analysis.remedies.static_numbers import without_static
+from coldstep.analysis.rules import (
+    dynamo,
+    jax,
+    jax_values,
+    keras,
+    tensorflow,
+    tensorflow_eager,
+    tensorflow_keras,
+    torch_values,
+    torch_xla,
+)
+from coldstep.analysis.rules.tensorflow_numbers import type_beside
+from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
+from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace
 
-FINDINGS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (captured_constants, second_traces, models_made_anew)
-INSTEAD: Mapping[str, Callable[[str], str]] = {"jax": jax.instead, "tensorflow": tensorflow.instead}
-UNROLLED: Mapping[str, Row] = {"jax": jax.REMEDIES["unrolled"], "dynamo": dynamo.REMEDIES["unrolled"]}
+if TYPE_CHECKING:
+    from coldstep.analysis.advice import Seen
 
-__all__ = ["FINDINGS", "INSTEAD", "UNROLLED", "is_trainers_loop"]
+
+class Rules(NamedTuple):
+    """What one stack's modules have for all; what it lacks is empty."""
+
+    remedies: Mapping[str, Row]
+    """By cause, or by pattern and cause: what to change about a recompile."""
+    chosen: Callable[[Trace, Recompile, Seen, str | None], str | None] | None = None
+    """Chooses among them, by their keys, where it knows better than the one that would hold for any stack."""
+    names: Callable[[Recompile, Seen], dict[str, str]] = lambda *_: {}
+    """What only its rows are filled in with."""
+    rewrites: Mapping[str, Callable[[Block, str], Written | None]] = {}
+    """By cause: what writes a function anew, so that it takes any value of an argument."""
+    type_beside: Callable[[Block, str, Mapping[str, str]], str] | None = None
+    """The type of the arrays that a function computes with beside a number."""
+    drop: str = "drop_last=True"
+    """What has its loaders of data leave out a smaller last batch."""
+    findings: tuple[Callable[[Trace], Iterator[Finding]], ...] = ()
+    """Further findings of its own."""
+    uncompiled: tuple[Callable[[Trace, Finding], list[Remedy]], ...] = ()
+    """What to do about a finding of that kind, if it is of its collector's."""
+    instead: Callable[[str], str] | None = None
+    """What to write where an error names what cannot be traced."""
+    mends: tuple[Callable[[Trace, Compile, Location | None, str], list[Remedy]], ...] = ()
+    """The same as code, where the line is seen: of the compile that failed, with that text."""
+    value: Callable[[str, str], str] | None = None
+    """An expression for a value of its own, by path and text. Raises CannotMakeUp."""
+    imports: Mapping[str, str] = {}
+    """By name, the line that imports what such an expression takes."""
+    is_trainers_loop: Callable[[Compile], bool] = lambda _: False
+    """Whether a trainer of the framework's made the function."""
+
+
+RULES: Mapping[str, Rules] = {
+    "jax": Rules(
+        jax.REMEDIES,
+        rewrites={"static_argument": without_static},
+        findings=(jax.captured_constants,),
+        instead=jax.instead,
+        mends=(keras.eagerly, jax.rewritten),
+        value=jax_values.value,
+        imports={"jax": "import jax", "jnp": "import jax.numpy as jnp"},
+    ),
+    "dynamo": Rules(dynamo.REMEDIES, value=torch_values.value, imports={"torch": "import torch"}),
+    "torch_xla": Rules(torch_xla.REMEDIES, value=torch_values.lazy_value),
+    "tensorflow": Rules(
+        tensorflow.REMEDIES,
+        chosen=tensorflow.chosen,
+        names=tensorflow.names,
+        rewrites={"baked_constant": with_dynamic_slice},
+        type_beside=type_beside,
+        drop="drop_remainder=True",
+        findings=(tensorflow.second_traces, tensorflow_keras.models_made_anew),
+        uncompiled=(tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
+        instead=tensorflow.instead,
+        mends=(tensorflow.made_before,),
+        value=tensorflow.value,
+        imports={"tf": "import tensorflow as tf"},
+        is_trainers_loop=tensorflow.is_trainers_loop,
+    ),
+}
+
+
+def rules_of(stack: str) -> Rules:
+    """A stack's row; an empty one of a stack that another's collector declares."""
+    return RULES.get(stack, _NONE)
+
+
+_NONE = Rules({})

@@ -4,15 +4,23 @@ errors of a trace; Keras' loops; values that are one key."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from coldstep._util.expressions import expression
 from coldstep._util.figures import duration
+from coldstep.analysis.array_texts import CannotMakeUp, array_in, dtype, literal, shape
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.patterns import differing, dims, dtype_name
 from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.edits import method_owner
 from coldstep.analysis.remedies.hoisted import object_above
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.rules.keras import LOOPS
-from coldstep.model import Compile, Finding, Location, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace
+
+if TYPE_CHECKING:
+    from coldstep.analysis.advice import Seen
 
 PAD = ("import tensorflow as tf", "tf.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.shape.rank - {n}))")
 """What pads dimension `d` of x by `more`, with what it imports; `n` is one more than `d`."""
@@ -99,7 +107,7 @@ def made_before(trace: Trace, row: Compile, at: Location | None, instead: str) -
 def is_trainers_loop(compile_: Compile) -> bool:
     """Whether it is a tf.function that Keras makes for a loop over batches, named after the method that runs it."""
     owner, _, method = compile_.function.rpartition(".")
-    return compile_.stack == "tensorflow" and bool(owner) and method in LOOPS
+    return bool(owner) and method in LOOPS
 
 
 # --- remedies -----------------------------------------------------------------------------------------------------
@@ -206,4 +214,69 @@ REMEDIES = {
         "one, and keeps the traces of those that are gone."
     ),
 }
-"""By cause, or by pattern and cause: what to change. `coldstep.analysis.advice` chooses."""
+"""By cause, or by pattern and cause: what to change."""
+# TensorFlow 2.9: "5 out of the last 9 calls to <function train_step at 0x7f0a> triggered tf.function retracing"
+_RETRACING = "triggered tf.function retracing"
+# Python: "@tf.function(jit_compile=True)"
+_XLA = expression(r"\bjit_compile\s*=\s*True\b")
+
+
+def chosen(trace: Trace, row: Recompile, seen: Seen, key: str | None) -> str | None:
+    """The key of a row that fits this call; else `key`."""
+    below = bool(trace.details[row.compile].evidence)
+    return _of_xla(row, seen) if below and not (seen.within and row.cause == "shape") else key or _of_a_trace(row, seen)
+
+
+def _of_xla(row: Recompile, seen: Seen) -> str:
+    if seen.rewritten is not None:
+        return "slice of XLA"
+    if row.cause == "baked_constant":
+        return row.cause
+    return "shape of XLA" if row.cause == "shape" else "value of XLA"
+
+
+def _of_a_trace(row: Recompile, seen: Seen) -> str | None:
+    if row.cause == "shape" and seen.within:
+        return "relaxed shape of Keras" if row.pattern == "relaxed" else "shape of Keras"
+    if row.cause == "module_attribute" and seen.within and (row.argument or "").endswith(".trainable"):
+        return "trainable of Keras"
+    if row.cause == "new_function" and seen.within:
+        return "model compiled again" if seen.again else "model of Keras"
+    if row.cause == "shape" and _XLA.search(seen.place.decorator):
+        return "shape of XLA"  # an open signature would save the traces, and hide the compiles
+    return "retracing" if any(_RETRACING in line for line in row.evidence) else None
+
+
+def names(row: Recompile, seen: Seen) -> dict[str, str]:
+    """What the rows are filled in with, beside what every stack's are."""
+    return {
+        "dtype": f"tf.{dtype}" if (dtype := dtype_name(seen.beside)) else "",
+        "signature": _signature(row, seen),
+        "model": method_owner(seen.place.line, [*LOOPS]) or "the model",
+        "again": seen.again,
+    }
+
+
+def _signature(row: Recompile, seen: Seen) -> str:
+    """The signature for all sizes of what varies; "" where a parameter is no array."""
+    varies = {change.argument: differing(change.before, change.after) for change in row.changes}
+    specs = []
+    for name, type_ in seen.inputs.items():
+        sizes = ["None" if at in varies.get(name, ()) else size for at, size in enumerate(dims(type_))]
+        dtype = dtype_name(type_)
+        if not dtype or not all(size == "None" or size.isdecimal() for size in sizes):
+            return ""
+        specs.append(f"tf.TensorSpec([{', '.join(sizes)}], tf.{dtype})")
+    return f"[{', '.join(specs)}]" if specs else ""
+
+
+def value(path: str, text: str) -> str:
+    """An expression for a value of that text. Raises CannotMakeUp."""
+    array = array_in(path, text)
+    if array is None:
+        return literal(path, text)
+    name = "string" if array.dtype == "string" else dtype(array.dtype)
+    if name is None or array.flags - {"variable"} or array.layout or array.place:
+        raise CannotMakeUp(f"{path} is {text}")
+    made = f"tf.zeros({shape(array)}, tf.{name})"
+    return f"tf.Variable({made})" if "variable" in array.flags else made

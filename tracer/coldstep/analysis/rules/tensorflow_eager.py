@@ -9,8 +9,8 @@ from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.edits import is_call, method_owner, statements
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
-from coldstep.analysis.remedies.traced import hindrance, is_in_loop, traced
 from coldstep.analysis.rules.keras import LOOPS
+from coldstep.analysis.rules.tensorflow_traced import hindrance, is_in_loop, traced
 from coldstep.model import Finding, Remedy, Trace
 
 _SWITCH = "tf.config.run_functions_eagerly(True): "
@@ -43,13 +43,10 @@ _APART = Row(
 )
 
 
-def is_eager(row: Finding) -> bool:
-    """Whether the finding is one of these."""
-    return row.text.startswith((_SWITCH, _KERAS)) or _OWN in row.text
-
-
 def made_graphs(trace: Trace, row: Finding) -> list[Remedy]:
     """What to do about one of these; `row.advice` is what has to be done first, where there is such a thing."""
+    if not row.text.startswith((_SWITCH, _KERAS)) and _OWN not in row.text:
+        return []
     at = row.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""
     place, first = Place(at, line=line) if at is not None else NOWHERE, row.advice

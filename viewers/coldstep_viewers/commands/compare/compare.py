@@ -21,7 +21,7 @@ from coldstep_viewers.pages.programs import data
 from coldstep_viewers.pages.sweeps_text import text as sweeps_text
 
 _LOG_WIDTH = 110
-_ALONE = "Not compared: that takes two of JAX, torch_xla and TensorFlow with XLA, recorded with --ir."
+_ALONE = "Not compared: that takes two stacks that compile with XLA, recorded with --ir."
 
 
 @click.command("compare", short_help="One model in several stacks: which is faster when, and why.")
