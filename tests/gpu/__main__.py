@@ -140,6 +140,7 @@ def main(out: Path) -> int:
             print(f"{program.name} …", file=sys.stderr, flush=True)
             folder = out / program.name.replace(",", "").replace(" ", "-")
             rows.append(tried(program, folder, "cuda", max(1.0, until - time.monotonic())))
+            print(rows[-1].text(), file=sys.stderr, flush=True)  # what is known if the rest is cut off
         else:
             rows.append(Row([program.name], verdict=f"not run: {program.framework} sees no GPU"))
     page = table(rows, seen)
