@@ -103,6 +103,8 @@ def _answer(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) ->
     story.sort(key=lambda row: -row.cost_ns)
     first = min(story, key=_rank)
     cost = max(max(row.cost_ns for row in story), _union(trace, compiles, story))
+    if first.kind == "graph_break":  # what followed each of those that are alike was compiled for it alone
+        cost = max(cost, sum(row.cost_ns for row in _alike(trace, first, story)))
     also = [row.id for row in story if row is not first]
     return Answer(first.id, cost, first.kind in _SAVED, _counted(trace, first, story), first.location, also)
 
@@ -113,14 +115,30 @@ def _when(trace: Trace, row: Finding) -> str:
 
 
 def _whenever(trace: Trace, row: Finding) -> str:
-    """The text of a finding; of a recompile, without the step that it was in."""
+    """The text of a finding; of a recompile, without the step that it was in, of a graph break without its count."""
+    if row.kind == "graph_break":
+        return row.text.replace(f", {_breaks(trace, [row])} times", "", 1)
     return row.text.replace(_when(trace, row), _RECOMPILED, 1) if row.kind == "recompile" else row.text
+
+
+def _breaks(trace: Trace, rows: list[Finding]) -> int:
+    """How often the graph broke that these are about."""
+    refs = {ref for row in rows for ref in row.refs}
+    return sum(row.count for row in trace.graph_breaks if row.id in refs)
+
+
+def _alike(trace: Trace, first: Finding, story: list[Finding]) -> list[Finding]:
+    """Those of its process that are the same at the same place, itself among them."""
+    whose = (first.kind, first.process, _whenever(trace, first), first.location)
+    return [row for row in story if (row.kind, row.process, _whenever(trace, row), row.location) == whose]
 
 
 def _counted(trace: Trace, first: Finding, story: list[Finding]) -> str:
     """The text of a story's first finding, with how often a process has the same, where that is more than once."""
-    whose = (first.kind, first.process, _whenever(trace, first))
-    alike = [row for row in story if (row.kind, row.process, _whenever(trace, row)) == whose]
+    alike = _alike(trace, first, story)
+    if first.kind == "graph_break" and len(alike) > 1:
+        function, kind, what = _whenever(trace, first).partition(")")
+        return f"{function}{kind}, {times(_breaks(trace, alike))}{what}"
     if first.kind != "recompile" or len(alike) == 1:
         return first.text
     step = _when(trace, min(alike, key=lambda row: row.interval or 0)).removeprefix(_RECOMPILED)
