@@ -18,9 +18,9 @@ from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep_collectors.jax._private.started import backend_started, process_index
 from coldstep_collectors.process import memory
+from coldstep_collectors.process.children import Children
 from coldstep_collectors.process.lines import LineSampler
 from coldstep_collectors.process.waits import WaitLooker
-from coldstep_collectors.process.workers import Children
 
 _EVERY_S = 0.1
 _CHILDREN_EVERY_S = 0.4

@@ -46,8 +46,8 @@ def test_a_trace_of_nothing_loads_no_collector_of_a_framework_and_reads_nothing_
     heavy = ("importlib.metadata", "email", "socket", "datetime", "subprocess", "psutil", "coldstep.model")
     assert [name for name in entered if name.startswith(heavy)] == []
     ours = {name.partition(".")[2] for name in entered if name.startswith("coldstep_collectors.")}
-    always = {"process", "process.collector", "process.imports", "process.lines", "process.memory", "process.waits",
-              "process.thread_stack", "process.workers", "steps", "steps.collector"}  # fmt: skip
+    always = {"process", "process.children", "process.collector", "process.imports", "process.lines", "process.memory",
+              "process.thread_stack", "process.waits", "steps", "steps.collector"}  # fmt: skip
     of_jax = {"jax", "jax._private", "jax._private.started"}  # whether its backend runs, and no more
     assert ours <= {"lazy_loading", "support", *always, *of_jax}
     assert set(left) - set(entered) <= {"resource"}
