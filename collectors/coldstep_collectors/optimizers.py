@@ -11,9 +11,9 @@ from types import FunctionType
 from typing import Any
 
 from coldstep._util import python_text
-from coldstep_collectors.values import closure, cut, is_plain
+from coldstep_collectors.values import TEXT_LIMIT, closure, cut, is_plain
 
-_MOST_FUNCTIONS = 100
+_MOST = 200  # functions, and tuples and lists of them: a schedule's table of numbers may be long, or hold itself
 FIRST_STATE = "init"
 """The function that makes its first state: a step reads nothing of that."""
 
@@ -42,22 +42,23 @@ def differing(before: str, after: str) -> tuple[str, str]:
     return was, now
 
 
-def _functions(value: Any, seen: list[FunctionType]) -> Iterator[str]:
+def _functions(value: Any, seen: list[Any]) -> Iterator[str]:
     """Each function within a value: the name of what made it, with what it holds."""
+    if not isinstance(value, FunctionType | tuple | list) or len(seen) == _MOST or any(value is each for each in seen):
+        return
+    seen.append(value)
     if isinstance(value, FunctionType):
-        if len(seen) < _MOST_FUNCTIONS and value not in seen:
-            seen.append(value)
-            yield from _function(value, seen)
+        yield from _function(value, seen)
     elif is_optimizer(value):
         for name, each in zip(type(value)._fields, value, strict=True):
             if name != FIRST_STATE:
                 yield from _functions(each, seen)
-    elif isinstance(value, tuple | list):
+    elif type(value) in (tuple, list) and len(value) <= TEXT_LIMIT:
         for each in value:
             yield from _functions(each, seen)
 
 
-def _function(value: FunctionType, seen: list[FunctionType]) -> Iterator[str]:
+def _function(value: FunctionType, seen: list[Any]) -> Iterator[str]:
     made_by = value.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
     variables = dict(closure(value))
     numbers = (f"{name}={each!r}" for name, each in variables.items() if is_plain(each))
