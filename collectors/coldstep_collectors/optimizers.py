@@ -14,13 +14,15 @@ from coldstep._util import python_text
 from coldstep_collectors.values import TEXT_LIMIT, closure, cut, is_plain
 
 _MOST = 200  # functions, and tuples and lists of them: a schedule's table of numbers may be long, or hold itself
-FIRST_STATE = "init"
-"""The function that makes its first state: a step reads nothing of that."""
+FIRST_STATE, UPDATE = "init", "update"
+"""The function that makes its first state, of which a step reads nothing, and the one that a step calls."""
 
 
 def is_optimizer(value: Any) -> bool:
-    """Whether a value is a named tuple of functions, of which one makes the first state."""
-    is_named = isinstance(value, tuple) and FIRST_STATE in getattr(type(value), "_fields", ())
+    """Whether a value is a named tuple of functions, with the two of an optimizer: a network has others beside `init`,
+    and so has a sampler."""
+    fields = getattr(type(value), "_fields", ())
+    is_named = isinstance(value, tuple) and FIRST_STATE in fields and UPDATE in fields
     return is_named and all(map(callable, value))
 
 
