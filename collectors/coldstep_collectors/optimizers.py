@@ -32,13 +32,15 @@ def optimizer_text(optimizer: Any) -> str:
 
 
 def differing(before: str, after: str) -> tuple[str, str]:
-    """Both texts, without the functions that both have."""
+    """Both texts, without the functions that both have; whole where these differ in nothing but their order."""
     try:
         sides = [python_text.tree(each) for each in (before, after)]
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return cut(before), cut(after)
     calls = [[ast.unparse(call) for call in side.args] if isinstance(side, ast.Call) else [] for side in sides]
-    own = ([call for call in calls[at] if call not in calls[1 - at]] for at in (0, 1))
+    own = [[call for call in calls[at] if call not in calls[1 - at]] for at in (0, 1)]
+    if not any(own):
+        return cut(before), cut(after)
     names = (each.partition("(")[0] for each in (before, after))
     was, now = (cut(f"{name}({', '.join(each)})") for name, each in zip(names, own, strict=True))
     return was, now
