@@ -89,7 +89,8 @@ def _remedies(
     how many the argument had in all calls."""
     id_ = f"{compile_.stack}.{row.cause}"
     seen = replace(_seen(trace, row, compile_, is_open, callers), values=values)
-    if compile_.location is not None and is_installed(compile_.location.file):
+    given = trace.details[compile_.id].entry  # to torch.compile by the program, which cannot leave it out
+    if compile_.location is not None and is_installed(compile_.location.file) and not given:
         seen = replace(seen, library=compile_.function)
     own = (
         remedies(_RUN_AGAIN, Case(id_, {})) if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, seen)
