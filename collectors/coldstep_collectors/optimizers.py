@@ -54,7 +54,7 @@ def _functions(value: Any, seen: list[Any]) -> Iterator[str]:
     if isinstance(value, FunctionType):
         yield from _function(value, seen)
     elif is_optimizer(value):
-        for name, each in zip(type(value)._fields, value, strict=True):
+        for name, each in zip(getattr(type(value), "_fields", ()), value, strict=True):
             if name != FIRST_STATE:
                 yield from _functions(each, seen)
     elif type(value) in (tuple, list) and len(value) <= TEXT_LIMIT:
