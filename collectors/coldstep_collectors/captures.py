@@ -17,7 +17,7 @@ from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
 from coldstep_collectors.bytecode import accesses
-from coldstep_collectors.optimizers import FIRST_STATE, differing, is_optimizer, optimizer_text
+from coldstep_collectors.optimizers import FIRST_STATE, UPDATE, differing, is_optimizer, optimizer_text
 from coldstep_collectors.values import Numbers, array_class, closure, cut, held, is_plain
 
 LOSS_WEIGHTS = "loss_weights of model.compile()"
@@ -79,7 +79,7 @@ class _Place:
         own = self.name.partition(".")[0] if self.form is forms.ATTRIBUTE else None
         reads = {*_reads(function.__code__, own, () if self.is_optimizer else _CHANGES_IT)}
         if self.is_optimizer and (self.form, f"{self.name}.{FIRST_STATE}") in reads:
-            return (self.form, f"{self.name}.update") in reads
+            return (self.form, f"{self.name}.{UPDATE}") in reads
         return (self.form, self.name) in reads
 
 

@@ -9,17 +9,17 @@ from typing import Any
 from coldstep._util.slotted import slotted
 from coldstep.events import Args
 from coldstep.places import Places, location_of
-from coldstep_collectors.tensorflow._private.keras_models import layout_of, settings_but_rate
+from coldstep_collectors.tensorflow._private.keras_models import layout_of, settings_and_rate
 
 
 @slotted
 class _Model:
     """A model that was compiled."""
 
-    settings: str
-    """What it was compiled with."""
+    settings: tuple[str, float] | None
+    """What it was compiled with, and with which rate."""
     again: Args | None = None
-    """The user's line that compiled it again with the same."""
+    """The user's line that compiled it again, for another rate alone."""
 
 
 class CompiledAgain:
@@ -31,10 +31,10 @@ class CompiledAgain:
 
     def compiled(self, model: Any, frame: FrameType) -> None:
         """A model was compiled, by a line within `frame` or around it."""
-        before, settings = self._models.get(model), settings_but_rate(model)
-        caller = self._places.users_frame(frame)
-        is_same = before is not None and caller is not None and settings and settings == before.settings
-        self._models[model] = _Model(settings, location_of(caller) if is_same and caller is not None else None)
+        known, after = self._models.get(model), settings_and_rate(model)
+        before, caller = known.settings if known is not None else None, self._places.users_frame(frame)
+        is_for_rate = before is not None and after is not None and before[0] == after[0] and before[1] != after[1]
+        self._models[model] = _Model(after, location_of(caller) if is_for_rate and caller is not None else None)
 
     def about(self, model: Any) -> Args:
         """For the trace of a model's step: its `layout`, and as `cause_at` the user's line that compiled it the last

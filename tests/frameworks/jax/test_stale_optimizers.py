@@ -85,6 +85,26 @@ for epoch in range(3):
     state.hyperparams["learning_rate"] = 0.1 * 0.5 ** epoch
     params, state = step(params, state)
 """
+SAMPLER = """
+from typing import Any, NamedTuple
+
+class Sampler(NamedTuple):
+    init: Any
+    step: Any
+
+def sampler(rate):
+    return Sampler(lambda position: position, lambda position: position - rate * jax.grad(loss)(position))
+
+kernel = sampler(0.1)
+
+@jax.jit
+def draw(position):
+    return kernel.step(position)
+
+for rate in (0.1, 0.2):
+    kernel = sampler(rate)
+    params = draw(params)
+"""
 
 
 @pytest.mark.jax
@@ -99,8 +119,9 @@ for epoch in range(3):
         (FIRST_STATE, []),
         (STAGES, []),
         (INJECTED, []),
+        (SAMPLER, []),
     ],
-    ids=["rates", "schedules", "method", "alike", "first state", "stages", "injected"],
+    ids=["rates", "schedules", "method", "alike", "first state", "stages", "injected", "sampler"],
 )  # fmt: skip
 def test_a_step_that_keeps_an_earlier_optimizer(source: str, expected: list[str], tmp_path: Path) -> None:
     program.run(START + source, tmp_path, env={"COLDSTEP": "t.pftrace"})

@@ -43,6 +43,35 @@ for rate in (0.1, keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)):
     model.compile(optimizer=keras.optimizers.SGD(rate), loss="mse")
     model.fit(x, y, verbose=0)
 """
+SCHEDULES = """
+for rate in (0.1, 0.01):
+    schedule = keras.optimizers.schedules.ExponentialDecay(rate, 10, 0.9)
+    model.compile(optimizer=keras.optimizers.SGD(schedule), loss="mse")
+    model.fit(x, y, verbose=0)
+"""
+FOLDS = """
+for fold in range(3):
+    model.compile(optimizer=keras.optimizers.Adam(0.1), loss="mse")
+    model.fit(x, y, verbose=0)
+"""
+OWN_LOSS = """
+def weighted(weight):
+    def loss(true, predicted):
+        return weight * keras.ops.mean((true - predicted) ** 2)
+    return loss
+
+for number in (1, 2):
+    model.compile(optimizer=keras.optimizers.SGD(0.1 / number), loss=weighted(number))
+    model.fit(x, y, verbose=0)
+"""
+DROPOUT = """
+drop = keras.layers.Dropout(0.1)
+model = keras.Sequential([keras.Input((3,)), base, drop])
+for number in (1, 2):
+    drop.rate = 0.1 * number
+    model.compile(optimizer=keras.optimizers.SGD(0.1 / number), loss="mse")
+    model.fit(x, y, verbose=0)
+"""
 UNFROZEN = """
 for trains in (False, True):
     base.trainable = trains
@@ -54,9 +83,10 @@ for trains in (False, True):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("source", "line"),
-    [(RATES, "line 12 of "), (LOSSES, None), (SCHEDULE, None), (UNFROZEN, None)],
-    ids=["rates", "losses", "schedule", "unfrozen"],
-)
+    [(RATES, "line 12 of "), (LOSSES, None), (SCHEDULE, None), (UNFROZEN, None), (SCHEDULES, None), (FOLDS, None),
+     (OWN_LOSS, None), (DROPOUT, None)],
+    ids=["rates", "losses", "schedule", "unfrozen", "schedules", "folds", "own loss", "dropout"],
+)  # fmt: skip
 def test_a_model_compiled_again_for_its_rate_alone_is_told_to_set_the_rate(
     tmp_path: Path, source: str, line: str | None
 ) -> None:

@@ -934,3 +934,16 @@ def test_an_error_of_the_backend_is_not_read_as_a_graph_break_by_the_code_that_i
     assert failed.location is not None
     assert failed.location.file.endswith("test_dynamo.py")
     assert not failed.remedies
+
+
+def test_an_attribute_of_a_librarys_module_that_the_program_compiles_is_the_programs_to_set(path: Path) -> None:
+    def body() -> None:
+        module = torch.nn.Dropout(0.1)
+        dropout = torch.compile(module, backend="eager")
+        for number in (1, 2, 3):
+            module.p = 0.1 * number
+            dropout(torch.ones(3))
+
+    rows = traced(path, body).recompiles
+    assert {row.argument for row in rows} == {"self.p"}
+    assert not any("outside of the compiled function" in row.advice for row in rows)

@@ -225,3 +225,9 @@ def test_no_mutilated_message_raises_and_what_it_says_is_kept(text: str, data: s
 def test_no_values_raise(guarded: dict[str, dict[str, str]]) -> None:
     for text in TEXTS:
         assert read(text, guarded).mechanism in MECHANISMS
+
+
+@pytest.mark.timeout(60)
+def test_a_long_text_that_is_no_expression_is_read_in_one_go() -> None:
+    assert read(f"0/0: ({'a' * 500_000}").mechanism is None
+    assert read(f"0/0: ({'a' * 500_000}.size()[0]").mechanism == "shape"

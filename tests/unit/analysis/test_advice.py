@@ -293,6 +293,14 @@ def test_what_a_librarys_function_keeps_is_not_to_be_filled_or_passed_by_the_use
     assert "call LightningModule.log outside" in said
 
 
+def test_a_number_of_a_librarys_that_is_a_symbol_has_no_variant_for_each_value() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    fields = {"cause": "module_attribute", "argument": "self.slope", "before": "0.1", "after": "0.2", "changes": []}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    advised = table.advice(advise(trace, "dynamo", row, Seen(is_open=True, library="Layer.forward")))
+    assert "each value has a variant of its own" not in advised
+
+
 @pytest.mark.parametrize(
     ("guard", "asked"),
     [

@@ -182,7 +182,7 @@ class Seen:
     beside: str = ""
     """The type of the arrays that a number is computed with, where the function does no more with it."""
     library: str = ""
-    """The function, where it is a library's."""
+    """The function, where it is a library's that the program did not give to the compiler itself."""
     values: int = 0
     """How many values the argument had, where that is known."""
     again: str = ""
@@ -487,7 +487,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and is_zero_or_one(before, row.after), "shape of 0 or 1"),
         (is_shape and is_zero_or_one(row.after, before), "first shape of 0 or 1"),
         (is_constant and _is_a_choice(row), "choice"),
-        (cause == "module_attribute" and is_librarys, "state of a library"),
+        (cause == "module_attribute" and is_librarys and not seen.is_open, "state of a library"),
         (is_constant and _GROUPS in argument, _of_optimizer(argument, seen)),
         (is_shape and seen.is_open and asked_of_a_size(row), "question of a size"),
         (is_shape and seen.within and seen.is_open, "open shape within"),

@@ -88,17 +88,27 @@ def layout_of(model: Any) -> str:
     return f"{zlib.crc32(repr((type(model).__qualname__, built)).encode()):08x}" if weights else ""
 
 
-def settings_but_rate(model: Any) -> str:
-    """What compile() set of a model but its learning rate, and which of its weights train, as a hash; "" where that is
-    not known, and of a model that is not built yet."""
+def settings_and_rate(model: Any) -> tuple[str, float] | None:
+    """What compile() set of a model, its layers' settings, and which of its weights train, as a hash; and beside it the
+    learning rate. None where that is not known: of a model that is not built yet, of a schedule, which is compiled in,
+    and of a part of the user's own, of which Keras may know no more than the name."""
     try:
         settings = _without_names(model.get_compile_config())
-        optimizer = settings["optimizer"]["config"]
-        rate = type(optimizer.pop("learning_rate")).__name__  # a number, or a schedule's settings
-        trains = [each.trainable for each in model.weights]
+        rate = settings["optimizer"]["config"].pop("learning_rate")
+        layers, trains = [*map(_settings, model.layers)], [each.trainable for each in model.weights]
     except Exception:  # a loss of the user's that does not tell its settings
-        return ""
-    return f"{zlib.crc32(repr((settings, rate, trains)).encode()):08x}" if trains else ""
+        return None
+    if not trains or type(rate) is not float or not _is_keras_own(settings):
+        return None
+    return f"{zlib.crc32(repr((settings, layers, trains)).encode()):08x}", rate
+
+
+def _is_keras_own(settings: Any) -> bool:
+    """Whether no part of what compile() was given is a function or an object of the user's."""
+    if isinstance(settings, dict):
+        is_own = "class_name" not in settings or str(settings.get("module")).startswith("keras.")
+        return is_own and all(map(_is_keras_own, settings.values()))
+    return not isinstance(settings, list) or all(map(_is_keras_own, settings))
 
 
 def _settings(part: Any) -> Any:

@@ -56,18 +56,25 @@ def recompiles(trace: Trace) -> list[Recompile]:
     counted = {compile_id: interval.index for interval in alone(trace.intervals) for compile_id in interval.compiles}
     rows = [_row(trace, number, compile_, by_id, counted) for number, compile_ in enumerate(again)]
     alike: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
+    values: dict[tuple[object, ...], set[str]] = defaultdict(set)
     for row in rows:
         alike[row.process, trace.details[row.compile].identity].append(row)
+        values[_of_argument(trace, row)] |= {text for text in (row.before, row.after) if text is not None}
     callers = callers_of(trace, trace.compiles)
     for row in rows:
-        others = alike[row.process, trace.details[row.compile].identity]
-        row.pattern = pattern_of(row, others, trace)
+        row.pattern = pattern_of(row, alike[row.process, trace.details[row.compile].identity], trace)
         is_open = _is_open(trace, row)
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
-        row.remedies = _remedies(trace, row, by_id[row.compile], callers, is_open, others)
+        had = len(values[_of_argument(trace, row)])
+        row.remedies = _remedies(trace, row, by_id[row.compile], callers, is_open, had)
         row.advice = advice(row.remedies)
     return rows
+
+
+def _of_argument(trace: Trace, row: Recompile) -> tuple[object, ...]:
+    """What those have in common that one argument of one function made compile, by one mechanism."""
+    return row.process, trace.details[row.compile].identity, row.cause, row.argument
 
 
 def _remedies(
@@ -76,15 +83,14 @@ def _remedies(
     compile_: Compile,
     callers: Callers,
     is_open: bool | None = None,
-    others: Iterable[Recompile] = (),
+    values: int = 0,
 ) -> list[Remedy]:
-    """What to change; of what follows a graph break the break comes first, since mending that is enough. `others`:
-    those of the same function."""
+    """What to change; of what follows a graph break the break comes first, since mending that is enough. `values`:
+    how many the argument had in all calls."""
     id_ = f"{compile_.stack}.{row.cause}"
-    same = [each for each in others if (each.cause, each.argument) == (row.cause, row.argument)]
-    values = len({text for each in same for text in (each.before, each.after) if text is not None})
     seen = replace(_seen(trace, row, compile_, is_open, callers), values=values)
-    if compile_.location is not None and is_installed(compile_.location.file):
+    given = trace.details[compile_.id].entry  # to torch.compile by the program, which cannot leave it out
+    if compile_.location is not None and is_installed(compile_.location.file) and not given:
         seen = replace(seen, library=compile_.function)
     own = (
         remedies(_RUN_AGAIN, Case(id_, {})) if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, seen)

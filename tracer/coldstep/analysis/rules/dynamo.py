@@ -90,7 +90,7 @@ _PLACEMENTS = "__dtensor_spec_"
 # PyTorch 2.11: "___as_tensor(self.param_groups[0]['lr']).item() == 0.0009"
 _NUMBER_AS_TENSOR = expression(r"___as_tensor\(([^()]+)\)\.item\(\)")
 # PyTorch 2.11: "(((-1) + min(1024, x.size()[0])) // 2)"
-_SIZED = expression(r"([\w.\[\]']+)\.size\(\)\[\d")
+_SIZED = expression(r"(?<![\w.\[\]'])([\w.\[\]']+)\.size\(\)\[\d")
 
 _OF_TENSOR = {
     "size": "shape",
