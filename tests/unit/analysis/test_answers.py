@@ -301,11 +301,12 @@ def test_graph_breaks_that_are_alike_at_one_line_are_one_answer_that_counts_both
     trace = coldstep.load(next(path for path in TRACES if path.stem == "torch_train"))
     first = next(row for row in trace.findings if row.kind == "graph_break" and row.cost_ns)
     broke = next(row for row in trace.graph_breaks if row.id in first.refs)
+    first.text = first.text.replace(broke.function, f"{broke.function} (wrapper)")
     other = replace(broke, id="other", count=3, compiles=[])
     text = first.text.replace(f", {broke.count} times", ", 3 times")
     again = replace(first, id="again", refs=["other"], text=text, cost_ns=first.cost_ns - 1)
     rows = answers(replace(trace, graph_breaks=[*trace.graph_breaks, other], findings=[*trace.findings, again]))
     [answer] = [row for row in rows if first.id in (row.finding, *row.also)]
     assert "again" in answer.also
-    assert f"({broke.kind}), {broke.count + 3} times" in answer.text
+    assert f"(wrapper) ({broke.kind}), {broke.count + 3} times" in answer.text
     assert answer.cost_ns >= 2 * first.cost_ns - 1

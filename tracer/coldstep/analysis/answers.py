@@ -137,8 +137,8 @@ def _counted(trace: Trace, first: Finding, story: list[Finding]) -> str:
     """The text of a story's first finding, with how often a process has the same, where that is more than once."""
     alike = _alike(trace, first, story)
     if first.kind == "graph_break" and len(alike) > 1:
-        function, kind, what = _whenever(trace, first).partition(")")
-        return f"{function}{kind}, {times(_breaks(trace, alike))}{what}"
+        kind = next(f"({row.kind})" for row in trace.graph_breaks if row.id in first.refs)
+        return _whenever(trace, first).replace(kind, f"{kind}, {times(_breaks(trace, alike))}", 1)
     if first.kind != "recompile" or len(alike) == 1:
         return first.text
     step = _when(trace, min(alike, key=lambda row: row.interval or 0)).removeprefix(_RECOMPILED)
