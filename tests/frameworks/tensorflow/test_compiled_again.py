@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import program
 import pytest
 
 import coldstep
+from coldstep.model import Recompile, Trace
 
 MODEL = """
 import keras
@@ -15,6 +14,8 @@ import numpy as np
 
 x = np.ones((8, 3), "float32")
 y = np.ones((8, 1), "float32")
+"""
+MADE = """
 base = keras.layers.Dense(4)
 model = keras.Sequential([keras.Input((3,)), base, keras.layers.Dense(1)])
 """
@@ -80,29 +81,43 @@ for trains in (False, True):
 """
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    ("source", "line"),
-    [(RATES, "line 12 of "), (LOSSES, None), (SCHEDULE, None), (UNFROZEN, None), (SCHEDULES, None), (FOLDS, None),
-     (OWN_LOSS, None), (DROPOUT, None)],
-    ids=["rates", "losses", "schedule", "unfrozen", "schedules", "folds", "own loss", "dropout"],
-)  # fmt: skip
-def test_a_model_compiled_again_for_its_rate_alone_is_told_to_set_the_rate(
-    tmp_path: Path, source: str, line: str | None
-) -> None:
-    program.run(f"{MODEL}{source}", tmp_path, env={"COLDSTEP": "t.pftrace"})
-    trace = coldstep.load(tmp_path / "t.pftrace")
-    rows = [row for row in trace.recompiles if row.cause == "new_function"]
-    advised = {"model.optimizer.learning_rate = …" in row.advice for row in trace.recompiles}
-    assert advised == {line is not None}
-    assert all(line in row.advice for row in rows if line is not None)
+SOURCES = {
+    "rates": RATES, "losses": LOSSES, "schedule": SCHEDULE, "unfrozen": UNFROZEN, "schedules": SCHEDULES,
+    "folds": FOLDS, "own loss": OWN_LOSS, "dropout": DROPOUT,
+}  # fmt: skip
+RAN = MODEL + "".join(MADE + source for source in SOURCES.values())
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """All of them in one process, each with a model of its own."""
+    folder = tmp_path_factory.mktemp("compiled_again")
+    program.run(RAN, folder, env={"COLDSTEP": "t.pftrace"})
+    return coldstep.load(folder / "t.pftrace")
+
+
+def recompiles(trace: Trace, name: str) -> list[Recompile]:
+    """Those that lines of one of `SOURCES` made."""
+    first = RAN[: RAN.index(SOURCES[name])].count("\n") + 1
+    lines = range(first, first + SOURCES[name].count("\n") + 1)
+    called = {row.id: row.caller.line for row in trace.compiles if row.caller is not None}
+    return [row for row in trace.recompiles if called.get(row.compile) in lines]
 
 
 @pytest.mark.tensorflow
-def test_a_compile_for_other_weights_that_train_is_wanted(tmp_path: Path) -> None:
-    program.run(f"{MODEL}{UNFROZEN}", tmp_path, env={"COLDSTEP": "t.pftrace"})
-    trace = coldstep.load(tmp_path / "t.pftrace")
-    [row] = [row for row in trace.recompiles if row.argument == "base.trainable"]
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_model_compiled_again_for_its_rate_alone_is_told_to_set_the_rate(trace: Trace, name: str) -> None:
+    rows = recompiles(trace, name)
+    assert rows
+    assert {"model.optimizer.learning_rate = …" in row.advice for row in rows} == {name == "rates"}
+    at = RAN[: RAN.index("model.compile(")].count("\n") + 1
+    assert all(f"line {at} of " in row.advice for row in rows if name == "rates")
+
+
+@pytest.mark.tensorflow
+def test_a_compile_for_other_weights_that_train_is_wanted(trace: Trace) -> None:
+    [row] = recompiles(trace, "unfrozen")
+    assert row.argument == "base.trainable"
     assert [each.how for each in row.remedies] == ["none"]
-    recompiles = {each.id for each in trace.findings if each.kind == "recompile"}
-    assert not recompiles & {each.finding for each in trace.answers}
+    [finding] = [each.id for each in trace.findings if each.kind == "recompile" and row.id in each.refs]
+    assert finding not in {id_ for answer in trace.answers for id_ in (answer.finding, *answer.also)}
