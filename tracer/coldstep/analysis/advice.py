@@ -37,7 +37,6 @@ from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
-_MAX_ASKED = 60  # characters of what was asked of a size
 _MANY_WORDS = 6  # of one argument: fewer are a choice among modes
 _LAST_BATCH = (
     "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
@@ -236,7 +235,6 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
-        "asked": f", {asked}" if len(asked := asked_of_a_size(row)) <= _MAX_ASKED and asked else "",
         "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
         "kept": seen.kept,
         "made": makes(seen.place.line),

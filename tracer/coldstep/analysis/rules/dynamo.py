@@ -87,6 +87,7 @@ _INFERENCE = expression(r"inference\((.+)\)")
 _UNMARKED = expression(r"hasattr\(.+, '_dynamo_(?:weak_)?dynamic_indices'\) == False")
 _MARKED = "_has_dynamo_dim_marking is present"
 _PLACEMENTS = "__dtensor_spec_"
+_MAX_ASKED = 60  # characters of what was asked of a size
 # PyTorch 2.11: "___as_tensor(self.param_groups[0]['lr']).item() == 0.0009"
 _NUMBER_AS_TENSOR = expression(r"___as_tensor\(([^()]+)\)\.item\(\)")
 # PyTorch 2.11: "(((-1) + min(1024, x.size()[0])) // 2)"
@@ -240,6 +241,12 @@ def asked_of_a_size(row: Recompile) -> str:
     guard = read(row.evidence[0]) if row.evidence else Guard("")
     head = _COMPILE_ID.sub("", guard.text, count=1).partition("  # ")[0].strip()
     return head if guard.mechanism == "shape" and not guard.others and _SIZED.search(head) else ""
+
+
+def names(row: Recompile, _: object) -> dict[str, str]:
+    """What the rows are filled in with, beside what every stack's are."""
+    asked = asked_of_a_size(row)
+    return {"asked": f", {asked}" if 0 < len(asked) <= _MAX_ASKED else ""}
 
 
 @slotted
