@@ -488,13 +488,14 @@ def test_a_static_word_of_many_values_names_data_and_one_of_a_few_is_a_choice(re
 
 
 def test_a_static_field_of_equinox_that_differs_is_named_with_both_values(record: Record) -> None:
-    eqx = pytest.importorskip("equinox")
+    pytest.importorskip("equinox")
+    import equinox as eqx
 
     class Renderer:
         def __init__(self, width: Any) -> None:
             self.width = width
 
-    class Scene(eqx.Module):  # type: ignore[misc, name-defined]
+    class Scene(eqx.Module):
         data: Any
         renderer: Any = eqx.field(static=True, default=None)
         name: str = eqx.field(static=True, default="one")

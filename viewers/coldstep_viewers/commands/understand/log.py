@@ -48,7 +48,7 @@ def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
     Example:
       coldstep log ci.log
       gh run view --log | coldstep log - -o ci.pftrace
-      coldstep log /tmp/torch_trace --format json | jq .recompiles
+      coldstep log torch_trace --format json | jq .recompiles
     """
     out = output or _free(Path(logs[0]).resolve() if logs[0] != STDIN else Path("log.txt"))
     progress = _Progress()
