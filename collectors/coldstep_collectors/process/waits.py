@@ -147,7 +147,7 @@ class WaitLooker:
         if ns - first <= _BETWEEN_NS or slept:
             return first
         # where this thread could not run either, a call may have held the interpreter's lock: that is no wait
-        held_back = len(self._ticks) > 1 and ns - self._ticks[-2][0] > _HELD_BACK_NS
+        held_back = len(self._ticks) == 1 or ns - self._ticks[-2][0] > _HELD_BACK_NS
         return ns if held_back else ns - _EVERY_NS
 
     def _begin(self, seen: Seen, since: int) -> None:

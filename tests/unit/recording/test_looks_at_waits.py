@@ -195,6 +195,13 @@ def test_where_nobody_could_look_nothing_was_waited_for(looked: Looked) -> None:
     assert (begin, name) == (2.1, "Connection.recv")
 
 
+def test_before_the_first_look_nobody_could_look_either(looked: Looked) -> None:
+    looked.ns = S  # a call held the interpreter's lock from the begin of the trace on
+    looked.until(1.1, RECV)
+    looked.looker.stop()
+    assert [(begin, end) for begin, end, *_ in looked.drawn()] == [(1.1, 1.1)]
+
+
 def test_nobody_looks_while_there_is_a_phase_nor_a_quarter_of_a_second_after(looked: Looked) -> None:
     looked.sink.idle = None
     looked.until(2, RECV)
