@@ -74,6 +74,7 @@ TEXTS: dict[str, tuple[str | None, str | None, str | None]] = {
     "0/0: GLOBAL_STATE changed: grad_mode ": ("grad_mode", None, None),
     "0/0: GLOBAL_STATE changed: autocast(cpu)_enabled ": ("autocast", None, None),
     "0/2: GLOBAL_STATE changed: default_dtype ": ("config", "default_dtype", None),
+    "0/0: GLOBAL_STATE changed: cuda_matmul_precision ": ("config", "allow_tf32", None),
     "0/0: ___check_torch_function_mode_stack()": ("config", "torch_function_modes", None),
     f"0/0: fn._modules['1'].training == True{CODE}{STACK}": ("training_mode", None, "on"),
     # constants

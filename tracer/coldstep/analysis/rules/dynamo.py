@@ -78,6 +78,7 @@ _FREED_OBJECT = "an object that was freed"
 # PyTorch 2.1: "not ___is_grad_enabled()"
 _GRAD_MODE = expression(r"(?P<off>not )?___is_grad_enabled\(\)$")
 _STATES = "GLOBAL_STATE changed: "
+_TF32 = "cuda_matmul_precision"  # so PyTorch 2.15 names what allow_tf32 sets, too
 _TORCH_FUNCTION_MODES = "___check_torch_function_mode_stack()"
 # coldstep: "f32[8,4]"
 _ARRAY = expression(r"\w+\[")
@@ -370,6 +371,7 @@ class _Reader:
 
     def _state(self, names: list[str]) -> Guard:
         """Modes and settings of the framework, as many as differ."""
+        names = ["allow_tf32" if name == _TF32 else name for name in names]
         states = [(mechanism, name) for name in names if (mechanism := _state_of(name)) is not None]
         if not states:
             return self._make(None)
