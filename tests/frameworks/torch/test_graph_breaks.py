@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import program
@@ -288,7 +289,8 @@ def test_what_runs_uncompiled_behind_a_break_is_answered_whatever_the_break_cost
     program.run(EAGER, tmp_path, stack="torch")
     trace = coldstep.load(tmp_path / "run.pftrace")
     [found] = trace.graph_breaks
-    assert found.compiles == []
+    assert "torch._dynamo.config.allow_rnn=True" in found.advice
+    assert found.compiles == [] or version("torch") >= "2.15", "what follows is compiled there"
     kinds = {row.id: row.kind for row in trace.findings}
     assert "graph_break" in [kinds[row.finding] for row in trace.answers]
     assert "Nothing to change" not in render(trace, 100)

@@ -322,6 +322,12 @@ _UNKNOWN_C = (
 )
 
 
+_DELAYED = (
+    "Unsupported function call (delayed): Dynamo determined that a graph break should occur when calling `G['net']`. "
+    "Reason: {}"
+)
+
+
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
@@ -331,6 +337,10 @@ _UNKNOWN_C = (
         ),
         ("Unsupported Tensor.item() call with capture_scalar_outputs=False: Dynamo does `Tensor.item()`",
          ": Unsupported Tensor.item() call with capture_scalar_outputs=False"),
+        (_DELAYED.format("Dynamo does not support RNN or LSTM. Set torch._dynamo.config.allow_rnn=True to enable it"),
+         ": Dynamo does not support RNN or LSTM"),
+        (_DELAYED.format("Optimized `nn.Module` is wrapped with `torch.compiler.disable` (reason: None)"),
+         ": Optimized nn.Module is wrapped with torch.compiler.disable"),
         ("Unsupported: builtin: print [<class 'int'>] False", ""),
         ("call_function BuiltinVariable(print) [] {}", ""),
     ],
@@ -361,6 +371,11 @@ def test_a_graph_break_is_named_by_what_broke_it(reason: str, text: str) -> None
         ),
         ("Failed to trace builtin operator `print`: Dynamo does not know how to trace it.", "Print or warn"),
         ("Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`.", "Call zero_grad()"),
+        (
+            _DELAYED.format("Dynamo does not support RNN. Set torch._dynamo.config.allow_rnn=True to enable it"),
+            "Set torch._dynamo.config.allow_rnn=True to enable it.",
+        ),
+        (_DELAYED.format("Getting an inplace view on a graph input is not supported"), "x = x.t() for x.t_()"),
     ],
 )
 def test_the_advice_for_a_graph_break_fits_what_broke_it(reason: str, advised: str) -> None:

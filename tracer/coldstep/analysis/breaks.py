@@ -24,6 +24,9 @@ from coldstep.places import is_installed
 _OPTIMIZER = "torch.optim."
 # PyTorch 2.13: "Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`."
 _TITLE = expression(r"([^:`]{1,80}): ")
+# PyTorch 2.15: "Unsupported function call (delayed): Dynamo determined that a graph break should occur when calling
+# `G['net']`. Reason: Dynamo does not support RNN, GRU, or LSTM. Set torch._dynamo.config.allow_rnn=True"
+_DELAYED = expression(r"Unsupported function call \(delayed\): .*? Reason: ([^(]{1,100}?)(?=\. | \(|$)")
 # PyTorch 2.13: "Dynamo does not know how to trace builtin operator `print` with argument types"
 _NAME = expression(r"`([\w.<>]{1,60})`")
 
@@ -86,6 +89,12 @@ _BY_REASON = (
         "{library} reads a tensor's value there: set torch._dynamo.config.capture_scalar_outputs = True, and the graph "
         "holds the number; or give it a Python number in the tensor's place, where it takes one.",
         {"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"},
+    ),
+    _Advice(
+        # PyTorch 2.13: "Reason: Getting an inplace view on a graph input is not supported"
+        expression(r"[Ii]nplace view on a graph input"),
+        "Make a new view there, x = x.t() for x.t_(): PyTorch does not trace a change of an input's own shape.",
+        "{library} changes an input's own shape there: pass it a tensor made in the compiled function, x.view_as(x).",
     ),
     _Advice(
         # PyTorch 2.13: "Encountered non-PT2-compliant op"
@@ -225,6 +234,8 @@ _SAYS_NOTHING = expression(
     r"|^This happens in|does not (?:really|support)|see https?:"
 )
 """PyTorch's hints that name nothing to be done."""
+# PyTorch 2.15: "Dynamo does not support RNN, GRU, or LSTM. Set torch._dynamo.config.allow_rnn=True to enable it"
+_SETTING_WITHIN = expression(r"\. (Set torch\._dynamo\.config\.[a-z_]+ ?= ?True\b.*)")
 # PyTorch 2.13: "Set torch._dynamo.config.allow_rnn=True to enable experimental support for RNN"
 _ON = expression(r"^Set `?torch\._dynamo\.config\.([a-z_]+) ?= ?True\b")
 # PyTorch 2.13: "Set `torch._dynamo.config.capture_scalar_outputs = True` or `export
@@ -262,6 +273,8 @@ def what_broke(reason: str) -> str:
     """The framework's words for it and what they name, shortly: "Attempted to call function marked as skipped
     (zlib.crc32)"; "" where it has no words that are shorter than the whole."""
     first = reason.partition("\n")[0]
+    if delayed := _DELAYED.match(first):
+        return delayed[1].replace("`", "").strip()
     title = _TITLE.match(first)
     if title is None or title[1] == "Unsupported":  # up to PyTorch 2.6 it has no title
         return ""
@@ -368,7 +381,8 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         return _row(words, known.environment, *(("", "") if library is not None else (known.above, known.instead)))
     if row.kind == "host_read" and library is None:
         return Row(READ_AFTER_SYNC, above="torch_xla.sync()", changes="rounding")
-    hint = next((hint for hint in row.hints if not _SAYS_NOTHING.search(hint)), None)
+    hints = [*_SETTING_WITHIN.findall(row.reason), *row.hints]
+    hint = next((hint for hint in hints if not _SAYS_NOTHING.search(hint)), None)
     if hint is not None and (library is None or _A_SETTING.search(hint)):
         words = hint.replace("`", "").rstrip(".") + "."
         setting = _ON.search(hint) if not eagerly else None
