@@ -6,6 +6,7 @@ before they compile anything with mode="reduce-overhead".
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from typing import Any
 
@@ -35,13 +36,17 @@ class _WarmUp(cudagraph_trees.CUDAWarmupNode):
         return out
 
 
+_NODE = inspect.signature(cudagraph_trees.CUDAGraphNode.__init__)
+
+
 class _Recorded(cudagraph_trees.CUDAGraphNode):
     def __init__(self, function: Any, id: Any, parent: Any, inputs: Any, *rest: Any) -> None:
-        *_, stack_traces, _, mode, compile_id = rest
-        self.wrapped_function, self.id, self.stack_traces = function, id, stack_traces
+        given = _NODE.bind(self, function, id, parent, inputs, *rest).arguments
+        mode, compile_id = given["mode"], given["compile_id"]
+        self.wrapped_function, self.id, self.stack_traces = function, id, given["stack_traces"]
         self._parent = None if parent is None else lambda: parent
         self.children = defaultdict(list)
-        self.live_indices_after_graph = []
+        self.live_indices_after_graph = self.cudagraph_managed_idxs = []
         self._is_forward = mode is not cudagraph_trees.CompilationMode.BACKWARD
         self._addresses = self._parameters(inputs)
         with cudagraph_trees.dynamo_timed_cudagraph("CUDAGraphNode.record", compile_id, mode):
@@ -87,5 +92,6 @@ for _name in ("device", "Stream", "CUDAGraph", "graph", "current_stream", "graph
     setattr(torch.cuda, _name, type(_name, (_Nothing,), {}))
 cudagraph_trees.CUDAWarmupNode, cudagraph_trees.CUDAGraphNode = _WarmUp, _Recorded
 cudagraph_trees.CUDAGraphTreeManager.apply_checkpoint_execution_state_in_allocator = lambda _: None
+cudagraph_trees.CUDAGraphTreeManager._clone_current_path_live_user_visible_outputs = lambda _: None  # PyTorch 2.15
 cudagraph_utils.check_lowering_disable_cudagraph = lambda _: None
 output_code.cudagraph_post_compile = output_code.cudagraph_partition_post_compile = _post_compile
