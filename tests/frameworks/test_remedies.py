@@ -95,6 +95,7 @@ CURED = {
     "torch_rate": ("python_scalar", "edit", "rounding"),
     "torch_shape": ("shape", "edit", "nothing"),
     "torch_starred": ("shape", "environment", "nothing"),
+    "torch_static_sizes": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),
     "torch_warm_sizes": ("limit of 8 variants", "environment", "nothing"),
     "torch_wide": ("dtype", "edit", "rounding"),

@@ -53,6 +53,20 @@ def test_a_float_in_an_attribute_is_passed_as_a_tensor_and_dynamic_false_is_name
     assert "dynamic=False" not in advice("module_attribute", "self.calls", "1", "2", is_open=False)
 
 
+@pytest.mark.parametrize("static", [True, False])
+def test_what_opens_sizes_is_offered_only_where_dynamic_false_closed_them(static: bool) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change("x", "shape", "f32[4]", "f32[5]")
+    fields = {"cause": "shape", "argument": "x", "before": "f32[4]", "after": "f32[5]", "changes": [change]}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    given, *more = advise(trace, "dynamo", row, Seen(is_open=False, roots=frozenset({"x"}), static=static))
+    assert ("dynamic=False" in given.text) == static
+    assert [*given.environment, *(name for row in more for name in row.environment)] == (
+        ["TORCH_COMPILE_DYNAMIC_SOURCES"] if static else []
+    )
+    assert ("code that needs the number" in given.text) == (not static)
+
+
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
 def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(cause: str) -> None:
     said = advice(cause, "n", "2", "3")

@@ -171,6 +171,8 @@ class Seen:
     """The variable that holds the one optimizer of the program, where the line of the call can name it."""
     mode: str = ""
     """The `with` line that entered the mode of the earlier call, with the later one's."""
+    static: bool = False
+    """Whether the program gave dynamic=False."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
     once: Written | None = None
@@ -491,7 +493,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and seen.within and seen.is_open, "open shape within"),
         (is_shape and seen.within and seen.is_open is None, "shape within"),
         (is_shape and seen.is_open, "open shape"),
-        (is_shape and seen.is_open is False, "closed shape"),
+        (is_shape and seen.is_open is False, "static shape" if seen.static else "closed shape"),
         (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
         (is_constant and is_needed, "needed number"),
         (cause in _HELD and seen.is_open is False and not _is_whole(row.after), "closed float"),
