@@ -113,6 +113,8 @@ class CompileArgs:
     """Why the framework will never look at this code again, in its words, "" where it gives none."""
     entry: bool
     """Whether it is the very function that was given to the framework to compile."""
+    static: bool
+    """Whether the program asked for every size to be compiled in (dynamic=False)."""
     fullgraph: bool
     """Whether it may only be one graph: the framework raises where it would else go on eagerly."""
     parent: str | None

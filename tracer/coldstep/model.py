@@ -1020,7 +1020,7 @@ class Details:
     dynamic: dict[str, str] | None = None
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
     static: bool | None = None
-    """Whether `torch.compile` was given dynamic=False; None where that is not known, or it was not."""
+    """Whether `torch.compile` was given dynamic=False; None where that is not known."""
     through: Through | None = None
     """Of a library's function that counts as the user's: by way of what their line reached it; None where directly."""
     within: Within | None = None

@@ -254,8 +254,8 @@ class Dynamo:
             dynamic = self._describer.dynamic(frame)
             if dynamic is not None:
                 args["dynamic"] = dynamic or NOTHING
-            if frames.backend(frame)[1] is False:
-                args["static"] = True
+            if (static := frames.is_static(frame)) is not None:
+                args["static"] = static
         if isinstance(operations := metadata.get("graph_op_count"), int):
             args["operations"] = {"fx": operations}
         limit, before = limits.recompile_limit(), metadata.get("cache_size")

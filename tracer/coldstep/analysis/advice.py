@@ -171,8 +171,8 @@ class Seen:
     """The variable that holds the one optimizer of the program, where the line of the call can name it."""
     mode: str = ""
     """The `with` line that entered the mode of the earlier call, with the later one's."""
-    static: bool = False
-    """Whether the program gave dynamic=False."""
+    static: bool | None = None
+    """Whether the program gave dynamic=False; None where that is not known."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
     once: Written | None = None
@@ -465,6 +465,9 @@ _MASK = expression(r"\b(?:mask_mod|score_mod)\.__(?:defaults|closure)__")
 _OUTER_STRIDE = expression(r"stride (?!1 )\d+ at")  # of which no more is known
 
 
+_CLOSED_BY = {True: "static shape", False: "needed size", None: "closed shape"}
+
+
 def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     cause, argument, before = row.cause, row.argument or "", row.before
     is_shape, is_constant, is_needed = cause == "shape", cause in _CONSTANTS, bool(_needing(row))
@@ -493,7 +496,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and seen.within and seen.is_open, "open shape within"),
         (is_shape and seen.within and seen.is_open is None, "shape within"),
         (is_shape and seen.is_open, "open shape"),
-        (is_shape and seen.is_open is False, "static shape" if seen.static else "closed shape"),
+        (is_shape and seen.is_open is False, _CLOSED_BY[seen.static]),
         (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
         (is_constant and is_needed, "needed number"),
         (cause in _HELD and seen.is_open is False and not _is_whole(row.after), "closed float"),

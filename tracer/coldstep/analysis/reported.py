@@ -24,7 +24,7 @@ _UNCOMPILED = "PyTorch did not compile it"
 _IN_PLACE = Row(
     "Something calls the model itself (a method of its own such as generate does), and not what torch.compile "
     "returned: compile it in place, model.compile(), or the method that is called, model.predict = "
-    "torch.compile(model.predict).",
+    'torch.compile(model.predict). Its state_dict() then has no "_orig_mod." before each key.',
     instead="{statement}",
 )
 _DROPPED = Row(

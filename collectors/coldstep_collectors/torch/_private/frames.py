@@ -68,6 +68,12 @@ def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:
     return str(name), *options
 
 
+def is_static(frame: CompilingFrame) -> bool | None:
+    """Whether the program asked for every size to be compiled in (dynamic=False); None where that cannot be seen."""
+    option = names.SIZES_OPTION.attributes(frame.backend)
+    return option[0] is False if option else None
+
+
 def modes(torch: Any) -> dict[str, str]:
     """Settings of the framework that guards look at, by the name that a guard that fails gives them."""
     settings = {

@@ -120,6 +120,13 @@ BACKEND_OPTIONS = Hook(
     None,
     (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
+SIZES_OPTION = Hook(
+    None,
+    (
+        Form("torch:_TorchCompileWrapper.__init__", says=("dynamic",), versions="2.5-"),
+        Form("torch:_TorchCompileInductorWrapper.__init__", says=("dynamic",), versions="2.5-"),
+    ),
+)
 AHEAD = Hook(
     Unseen("compiles ahead of the calls (torch.compile(…).aot_compile)", COMPILES, RECOMPILES),
     (

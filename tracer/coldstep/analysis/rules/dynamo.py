@@ -722,10 +722,15 @@ REMEDIES = {
         "torch.compile(…, dynamic=False) compiles each size for itself: leave dynamic=False out, or {fixed}.",
         environment=_SOURCES,
     ),
-    "closed shape": Row(
+    "needed size": Row(
         "The size is compiled in, by a static mark, or by code that needs the number (a branch, range(), view()): let "
         "it vary, or {fixed}.",
         changes="data",
+    ),
+    "closed shape": Row(
+        "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
+        "view()): let it vary, or {fixed}.",
+        environment=_SOURCES,
     ),
     "shape of 0 or 1": Row(
         "PyTorch compiles sizes 0 and 1 for themselves, whatever is dynamic: {fixed}.",
