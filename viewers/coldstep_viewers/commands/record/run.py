@@ -217,8 +217,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "-o --output": {
         "metavar": "FILE",
         "help": "where the trace goes; replaces an existing trace (default: the script's name with .pftrace, in the "
-        "current folder). {rank} and {pid} are filled in. If RANK is set and FILE has no {rank}, -rank<N> is added. In a "
-        "folder, the trace is named after the script and its rank or process. Only its owner can read it (mode 0600)",
+        "current folder). {rank} and {pid} are filled in. If RANK is set and FILE has no {rank}, -rank<N> is added. In "
+        "a folder, the trace is named after the script and its rank or process. Only its owner can read it (mode 0600)",
     },
     "--step": {
         "metavar": "MODULE:FUNCTION",
