@@ -93,11 +93,10 @@ def command(
 ) -> None:
     """Check traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
 
-    If coldstep did not see everything, the check never passes. It cannot check (exit code 2) if the trace was cut, if
-    an event was lost, if the trace began too late, if something compiled in a way that coldstep does not see, or if the
-    program started a process that was not traced. You can also set limits in [coldstep] of setup.cfg or in
-    [tool.coldstep] of pyproject.toml, in this folder or one above, under the names of the options. An option overrides
-    them.
+    If coldstep did not see everything, the check never passes. It cannot check (exit code 2) if the trace was cut or
+    began too late, an event was lost, something compiled in a way that coldstep does not see, or the program started a
+    process that was not traced. You can also set limits in [coldstep] of setup.cfg or [tool.coldstep] of
+    pyproject.toml, in this folder or one above, under the names of the options. An option overrides them.
 
     \b
     Example:

@@ -30,7 +30,7 @@ _SILENT_S = 2.0  # what is over so soon needs no word on its progress
     "-o",
     "--output",
     metavar="OUT",
-    help="Where the trace goes. Default: the first log's name with .pftrace. It never replaces the trace of a run.",
+    help="Where the trace goes. Default: the first log's name with .pftrace. It does not replace a run's trace.",
 )
 @findings("text", "json", writes=False)
 def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
