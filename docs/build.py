@@ -144,7 +144,7 @@ def _paragraph(text: str) -> str:
 
 def _causes() -> Iterator[str]:
     yield from ("# The catalogue of causes", "", "Each cause of a recompile, and each kind of graph break: a program")
-    yield from ("that provokes it, what coldstep reports of that program, and what to change.", "")
+    yield from ("that provokes it, coldstep's report on that program, and what to change.", "")
     yield from ("`coldstep explain CAUSE` prints the same.", "", "```text", listed(), "```", "")
     for stack, title in TITLES.items():
         yield from (f"## {title}", "", as_markdown([page for page in pages() if page.stack == stack], level=3), "")
@@ -152,7 +152,7 @@ def _causes() -> Iterator[str]:
 
 def words() -> Iterator[str]:
     """The words of `--format json`, SQL and budgets, each with its meaning."""
-    yield from ("# The words of the report", "", "What JSON, SQL and budgets call things, and what each means.", "")
+    yield from ("# The words of the report", "", "The words that JSON, SQL and budgets use, and their meanings.", "")
     stacks = {stack.name: stack.words for stack in STACKS}
     yield from _table("stack", stacks.items())
     yield from _table("phase", ((phase.name, phase.words) for phase in PHASES))

@@ -50,45 +50,52 @@ class Form(NamedTuple):
 
 # --- how it was called --------------------------------------------------------------------------------------------
 
-CALL = Form("call", "which arguments were passed, in order; one that ends with = by keyword", cause="", published=True)
+CALL = Form(
+    "call",
+    "the arguments that were passed, in order; a name that ends with = was passed by keyword",
+    cause="",
+    published=True,
+)
 TREE = Form("tree", "the type of a container: `{'w', 'b'}`, `tuple of 2`", "path", cause="", published=True)
 STATIC = Form("static", "the value of a static argument, or of a static part of one", "path", cause="")
 ALIAS = Form(
-    "alias", "the argument that is the same variable", "path", "aliasing", "a variable of its own", published=True
+    "alias", "another argument that is the same variable", "path", "aliasing", "a variable of its own", published=True
 )
 
 # --- what the function holds --------------------------------------------------------------------------------------
 
 FUNCTION = Form(
-    "function", "which function object it is: equal texts, the same object", cause="new_function", published=True
+    "function", "which function object it is: equal texts mean the same object", cause="new_function", published=True
 )
 RUN_OF_A_CELL = ", run {} of its cell"
 """What the text of `function` ends in where a notebook's cell defines it."""
 # coldstep: "train_step #2, run 2 of its cell"
 _RUN_OF_A_CELL = expression(r", run (\d+) of its cell$")
-CLOSURE = Form("closure", "the value of a captured variable, a default or a partial's argument", "name", "closure")
-GLOBAL = Form("global", "the value of a global that it reads", "name", "global")
-ATTRIBUTE = Form("attribute", "the value of an attribute that it reads", "path", "module_attribute")
+CLOSURE = Form(
+    "closure", "the value of a captured variable, of a default, or of a partial's argument", "name", "closure"
+)
+GLOBAL = Form("global", "the value of a global that the function reads", "name", "global")
+ATTRIBUTE = Form("attribute", "the value of an attribute that the function reads", "path", "module_attribute")
 
 # --- under what it was compiled -----------------------------------------------------------------------------------
 
 CONFIG = Form("config", "the value of a setting, or of an option of this function", "name", "config", published=True)
 USUAL = Form(
-    "usual", "the default of that setting: it holds where there is no `config` of it", "name", "", published=True
+    "usual", "the default of a setting, which holds if there is no `config` for it", "name", "", published=True
 )
 GRAD_MODE = Form("grad_mode", "`on`, `off` or `inference`", cause="grad_mode", published=True)
 AUTOCAST = Form(
     "autocast", "the dtype that operations are cast to", "device", "autocast", "off", published=True, around=("(", ")")
 )
 TRAINING = Form("training", "which modules are in training mode", cause="training_mode", published=True)
-DEVICE = Form("device", "what it was compiled for", cause="device", published=True)
+DEVICE = Form("device", "the device that it was compiled for", cause="device", published=True)
 DONATED = Form("donated", "which arguments hand over their memory", cause="donation", published=True)
 IN_SHARDINGS = Form("in_shardings", "the arguments' shardings, as given to `jit`", cause="sharding", published=True)
 OUT_SHARDINGS = Form("out_shardings", "the results' shardings, as given to `jit`", cause="sharding", published=True)
 TRANSFORM = Form("transform", "the transformation that runs instead of the function itself")
 CACHE = Form(
     "cache",
-    "`generation 2` once the framework's compiled programs were cleared",
+    "`generation 2` after the framework's compiled programs were cleared once",
     cause="cache_cleared",
     absent="generation 1",
     published=True,
@@ -100,9 +107,9 @@ XLA_VALUE = Form("xla_value", "a small tensor's value, which XLA has compiled in
 
 FROM_A_LOG = Form("from a log", "only torch_xla's own report of the graph is known")
 GRAPH_INPUTS = Form("graph inputs", "how many inputs the graph has")
-GRAPH_OUTPUTS = Form("graph outputs", "how many outputs it has")
-GRAPH_NODES = Form("graph nodes", "how many operations it has")
-OPERATIONS = Form("operations", "how many of each operation it has: `2 x add; 1 x dot`")
+GRAPH_OUTPUTS = Form("graph outputs", "how many outputs the graph has")
+GRAPH_NODES = Form("graph nodes", "how many operations the graph has")
+OPERATIONS = Form("operations", "how often it has each operation: `2 x add; 1 x dot`")
 CONSTANTS = Form("constants", "which constants it holds: `1 x f32[] 0.5`")
 RESULTS = Form("results", "the types of its operations' results: `2 x f32[8,4]; 1 x f32[]`")
 ATTRIBUTES = Form("attributes", "the numbers that set how its operations work: `2 x 0; 1 x 5`")
@@ -114,7 +121,7 @@ STATE = Form("state", "which tensors an optimizer keeps for a parameter", "path"
 GRADIENTS = Form("gradients", "the type of a gradient that was added to an earlier one; else `none` or `new`")
 OLDER = Form("older", "the inputs that were still pending when the previous graph was compiled")
 SYNCS = Form("syncs", "how many syncs the program had made")
-READ = Form("read", "a value was read, and cut the graph there")
+READ = Form("read", "a value was read, which cut the graph there")
 
 # --- a collector of others ----------------------------------------------------------------------------------------
 

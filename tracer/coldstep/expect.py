@@ -15,7 +15,7 @@ from coldstep.tracing import Block, quiet_trace
 
 
 class RecompileError(ColdstepError, AssertionError):
-    """Something was compiled again where that was not expected; `recompiles` holds each."""
+    """Something was compiled again although no recompile was expected. `recompiles` lists the recompiles."""
 
     def __init__(self, recompiles: list[Recompiled], kept: str | None) -> None:
         self.recompiles = recompiles
@@ -26,10 +26,10 @@ class RecompileError(ColdstepError, AssertionError):
 
 
 class expect_no_recompile:
-    """Raise RecompileError at the end of the block if anything in it was compiled again, with cause and place.
+    """Raise RecompileError, with cause and place, at the end of the block if anything in the block was compiled again.
 
-    It works within any trace, and without one: then it records the block by itself, and keeps that trace only when it
-    raises. First compiles are welcome. Raises RuntimeError where it could not see everything.
+    Works inside a trace and without one. Without one, it records the block itself, and keeps that trace only if it
+    raises. First compiles are allowed. Raises RuntimeError if it could not see everything.
     """
 
     def __enter__(self) -> None:

@@ -27,9 +27,9 @@ _modules = sys.modules
 
 
 def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
-    """Mark one training step: `with coldstep.step(): …`. Steps are counted, and settling is judged, per name.
+    """Mark one training step: `with coldstep.step(): …`. coldstep counts steps, and judges settling, by name.
 
-    Without an active trace, and while a compiler traces the code it stands in, it does nothing.
+    Outside a trace, and while a compiler traces the code around it, it does nothing.
     """
     if _compiling():
         return contextlib.nullcontext()
@@ -42,14 +42,14 @@ def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
 
 
 def steps(iterable: Iterable[T], name: str = "step") -> Iterator[T]:
-    """Each turn of the loop over `iterable` is a step; `next()` is called in the interval before it."""
+    """Mark each iteration of a loop over `iterable` as a step. `next()` runs in the interval before the step."""
     for item in iterable:
         with step(name):
             yield item
 
 
 def annotate(name: str) -> contextlib.AbstractContextManager[None]:
-    """Draw a slice called `name` around the block; it never counts as a phase. Without a trace it does nothing."""
+    """Draw a slice called `name` around the block. It never counts as a phase. Outside a trace it does nothing."""
     if _compiling():
         return contextlib.nullcontext()
     session = active()
@@ -61,10 +61,11 @@ def annotate(name: str) -> contextlib.AbstractContextManager[None]:
 
 
 def wait(x: T) -> T:
-    """Return `x` once its computation has really run on its device; the time is the step's `execute`.
+    """Return `x` once the device has computed it. The time counts for the step's phase `execute`.
 
-    JAX arrays, CUDA tensors, torch_xla's tensors, and dicts, lists and tuples of them. An error of the computation is
-    raised here; torch_xla raises its own only where a value is read. Without an active trace, `x` is returned at once.
+    `x` is a JAX array, a CUDA tensor, a torch_xla tensor, or a dict, list or tuple of them. If the computation failed,
+    `wait` raises its error; torch_xla raises its own only where a value is read. Outside a trace, `wait` returns `x` at
+    once.
     """
     if _compiling():
         return x
@@ -86,18 +87,18 @@ def wait(x: T) -> T:
 
 
 def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "note") -> None:
-    """Declare all warmed up: from here on nothing may compile, in any stack and on any thread.
+    """Declare the program warmed up: from now on nothing may compile, in any framework and on any thread.
 
-    The report shows each compile after that, with its cause, the nearest call of the warm-up, and the calls that the
-    warm-up lacks, as code; `coldstep check --ready` fails. stderr shows a line as it happens.
+    The report shows each later compile with its cause and the nearest call of the warm-up. It also shows, as code, the
+    calls that the warm-up lacks. `coldstep check --ready` fails. stderr shows a line for each compile as it happens.
 
-    `action` is what else happens, at the next mark of the thread that compiled (`wait`, the end of a step or of the
-    trace; never inside the framework). "note": nothing. "raise": a `NotReadyError`. A function is called with a
-    `LateCompile`. Under asyncio the next mark may belong to another task of that thread. If the thread makes no further
-    mark, nothing happens. A second call, under whatever name, begins anew.
+    `action` determines what else happens, at the next mark of the thread that compiled (`wait`, the end of a step or of
+    the trace; never inside the framework). "note": nothing. "raise": the mark raises a `NotReadyError`. A function:
+    coldstep calls it with a `LateCompile`. Under asyncio, the next mark may belong to another task of that thread. If
+    the thread makes no further mark, nothing happens. A second call of `ready`, with any name, starts over.
 
-    Without an active trace, and while a compiler traces the code it stands in, it does nothing. Raises ValueError for
-    an unknown `action`.
+    Outside a trace, and while a compiler traces the code around it, `ready` does nothing. Raises ValueError for an
+    unknown `action`.
     """
     if _compiling():
         return

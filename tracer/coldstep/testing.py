@@ -16,7 +16,7 @@ __all__ = ["Recording", "assert_budget", "record"]
 
 
 class Recording:
-    """What `record` binds; `trace` has the rows once the block has ended."""
+    """The object that `record` binds. Its `trace` has the rows once the block has ended."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -33,9 +33,10 @@ class Recording:
 
 @contextmanager
 def record(path: str | os.PathLike[str] | None = None) -> Iterator[Recording]:
-    """Record the block, as `coldstep.trace` does, into `path`, or into a file that is deleted when it has been read.
+    """Record the block, as `coldstep.trace` does, into `path`, or into a temporary file.
 
-    A `coldstep.trace` in the block, the tested program's own, joins this one. Raises RuntimeError inside a trace.
+    If the tested program itself calls `coldstep.trace` in the block, that trace joins this one. Raises RuntimeError
+    inside a trace.
     """
     if path is not None:
         with quiet_trace(os.fsdecode(path)) as run:
@@ -48,7 +49,7 @@ def record(path: str | os.PathLike[str] | None = None) -> Iterator[Recording]:
 
 
 def assert_budget(trace: Trace, **limits: object) -> None:
-    """Raise AssertionError unless `trace` is within `limits`, and has seen enough to judge.
+    """Raise AssertionError unless `trace` is within `limits` and saw enough to judge.
 
     The limits are those of `coldstep check`: max_recompiles=0, max_graph_breaks=0, max_compiles={"train_step": 1},
     settle_by=1, forbid=["shape"], max_memory="8 GiB". Raises BudgetError for any other.

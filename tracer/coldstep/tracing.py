@@ -142,17 +142,17 @@ class Block:
 class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
     """Record everything until the block ends into a native Perfetto trace.
 
-    path          the file to write; `{rank}` and `{pid}` are filled in, a folder gets a file per process; where another
-                  process is writing it, a file beside it, which a line on stderr names
-    collectors    the names of those to attach; "auto": all that are installed, each once its framework is there
+    path          the file to write; `{rank}` and `{pid}` are filled in. A folder gets a file per process. If another
+                  process is writing the file, the trace goes to a file beside it, which a line on stderr names
+    collectors    the names of the collectors to attach; "auto": all installed ones, once their framework is imported
     device        when the frameworks' own profilers run: "until-settled+2", "all" or "off"
-    stacks        have py-spy sample every thread's Python
+    stacks        have py-spy sample the Python code of every thread
     live          show on stderr each compile longer than 3 s, and what the second step will compile again
-    ir            keep the programs themselves, of every compile of the user's functions
-    on_recompile  a function; gets a `Recompiled` for everything that was compiled again
-    on_forecast   a function; gets a `Coming` for everything that the second step will compile again
-    children      trace the processes that the block starts, too: each that compiles writes a file beside `path`
-    waits         look at what the thread that enters the block waits for, while it has no phase
+    ir            store the program of each compile of the user's functions
+    on_recompile  a function; coldstep calls it with a `Recompiled` for each recompile
+    on_forecast   a function; coldstep calls it with a `Coming` for each recompile expected in the second step
+    children      also trace the processes that the block starts: each that compiles writes a file beside `path`
+    waits         record what the thread that enters the block waits for while it is in no phase
 
         with coldstep.trace("run.pftrace") as run:
             for batch in batches:
@@ -160,38 +160,40 @@ class trace(Block):  # reads as the verb it is: with coldstep.trace(…)
                     coldstep.wait(train_step(batch))
         print(run.report())
 
-    If the block marks no step, its steps are inferred from what it repeats, as under `coldstep run`.
+    If the block marks no steps, coldstep infers them from what the block repeats, as under `coldstep run`.
 
-    `device` is about what happens inside XLA and on the device. "until-settled+2": the frameworks' profilers run for
-    each name of step from step 0 until two steps in a row compiled nothing and recorded no CUDA graph. Under `coldstep
-    run` of a program without marks, XLA's profiler runs from the start; PyTorch's from the first call of a compiled
-    function, batch of a trainer or step of an optimizer. They end when the apparent step was called three times in a
-    row without a compile, or when nothing compiled for 30 s. Their results are held in memory and written after the
-    block; beyond a bound the oldest are dropped. If the program itself starts a profiler, ours ends.
+    `device` controls what coldstep sees inside XLA and on the device. With "until-settled+2", the frameworks' profilers
+    run, for each name of step, from step 0 until two steps in a row compiled nothing and recorded no CUDA graph. If a
+    program under `coldstep run` has no marks, XLA's profiler runs from the start, and PyTorch's from the first call of
+    a compiled function, batch of a trainer or step of an optimizer. They end when the apparent step was called three
+    times in a row without a compile, or when nothing compiled for 30 s. coldstep keeps their results in memory, and
+    writes them after the block; beyond a limit it drops the oldest. If the program itself starts a profiler, coldstep's
+    ends.
 
-    `stacks` takes 100 samples a second for at most ten minutes, which name what no hook sees: the `sampled` of the
-    intervals. If py-spy cannot (it is not there, no ptrace), a note reports that.
+    `stacks` takes 100 samples a second for at most ten minutes. They name what no hook sees: the `sampled` of the
+    intervals. If py-spy cannot run (not installed, no ptrace), a note reports that.
 
-    `live` shows a line on a terminal, which goes when the compile ends; elsewhere it prints a line every 30 s.
+    `live` shows a line on a terminal until the compile ends. Elsewhere it prints a line every 30 s.
 
-    `on_recompile` gets cause, both values and the user's frame: at the first mark after the recompile (`wait`, the end
-    of a step or of the block), where it may print, stop in a debugger, or raise to end the program there.
+    coldstep calls `on_recompile` with the cause, both values and the user's frame, at the first mark after the
+    recompile (`wait`, the end of a step or of the block). The function may print, stop in a debugger, or raise to end
+    the program there.
 
-    `on_forecast` is called when the first marked step of a name has ended, if the next one will compile again unless
-    something changes before: because of results of another type than the arguments that they go into (JAX), an
-    optimizer's state (torch_xla, PyTorch), or attributes that the first call of a compiled module made (PyTorch). It
-    may raise to end the program there. It gets sure cases only. Without marks it is not called; stderr shows the
-    sure cases then.
+    coldstep calls `on_forecast` when the first marked step of a name has ended, if the next step is certain to compile
+    again unless something changes before: because a result has another type than the argument that it becomes (JAX),
+    because of an optimizer's state (torch_xla, PyTorch), or because of attributes that the first call of a compiled
+    module created (PyTorch). The function may raise to end the program there. Without marks, coldstep does not call it,
+    but prints the forecast on stderr.
 
-    `children` sets variables of the environment, and restores them at the end of the block (`coldstep run`
-    and COLDSTEP=FILE follow children by themselves). `coldstep.load(path)` and every command read all files together.
+    `children` sets environment variables, and restores them at the end of the block. (`coldstep run` and COLDSTEP=FILE
+    trace children by default.) `coldstep.load(path)` and every command read all files together.
 
-    `ir` keeps the forms that the frameworks give a program, each of up to 8 MiB; a larger one is left out, with a note.
-    What that takes is the phase `coldstep`.
+    `ir` stores each form of a program that the frameworks provide, up to 8 MiB each. It leaves out a larger one, with a
+    note. The time that this takes is in the phase `coldstep`.
 
-    Raises OSError when the file cannot be written, ValueError for an unknown collector or `device`, and RuntimeError
-    inside another trace, except under `coldstep run`: there it joins that trace, and `run.path` is the file that is
-    really written.
+    Raises OSError if the file cannot be written, ValueError for an unknown collector or `device`, and RuntimeError
+    inside another trace. But under `coldstep run` the trace joins that command's trace, and `run.path` is the file that
+    is really written.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ def half(length: int | None, of: str) -> int:
 
 @slotted
 class Fit:
-    """What a step will hold. All sizes are bytes; `str()` of it is a report."""
+    """The memory that a step will hold. All sizes are bytes. Its `str()` is a report."""
 
     stack: str
     """jax, dynamo or torch_xla, as in a forecast"""
@@ -137,23 +137,26 @@ class Fit:
 
 
 def would_fit(fn: Callable[..., Any], *args: Any, memory: float | str | None = None) -> Fit:
-    """What one call of the training step `fn(*args)` will hold, without running it on a device and without allocating.
+    """Predict the memory that a call of the training step `fn(*args)` will hold. Nothing runs on a device or is
+    allocated.
 
-    The step's own Python code runs, on stand-ins for its arrays: in JAX each time that it is traced (once, and once for
-    each remedy), in PyTorch and torch_xla twice, and twice more for each of up to three remedies. Afterwards lists,
-    dicts, sets and attributes that it reaches (four levels deep), globals and captured variables that it names, and the
-    random states of Python and NumPy are as before. What it prints, writes to files or into NumPy's arrays stays.
+    The step's Python code runs on stand-ins for its arrays: in JAX each time that it is traced (once, and once for each
+    remedy), in PyTorch and torch_xla twice, and twice more for each of up to three remedies. Afterwards coldstep
+    restores the lists, dicts, sets and attributes that the step reaches (four levels deep), the globals and captured
+    variables that it names, and the random states of Python and NumPy. It cannot undo what the step prints, or writes
+    to files or into NumPy arrays.
 
-    JAX: `fn` is a function or what `jax.jit` made of one; arrays among `args` may be given as `jax.ShapeDtypeStruct`.
-    PyTorch: `fn` runs forward, backward and optimizer; modules, optimizers and tensors may be on the device "meta", and
-    stand among `args` or be what `fn` closes over. Neither is changed.
+    JAX: `fn` is a function, jitted or not; arrays among `args` may be given as `jax.ShapeDtypeStruct`.
 
-    torch_xla: the same, on its device; nothing is there before the first sync, and none is made. It has to be asked
-    before the process's first sync, and a step that syncs or reads a value in its midst cannot be judged.
+    PyTorch: `fn` runs forward, backward and optimizer. Modules, optimizers and tensors may be on the device "meta".
+    They may be among `args`, or `fn` may close over them. They stay unchanged.
 
-    `memory` is a number of bytes or a text such as "32GiB"; without it, what the device, or the machine, has to give.
+    torch_xla: the same, on its device. Call `would_fit` before the process's first sync; it makes no sync itself. A
+    step that syncs or reads a value in the middle cannot be judged.
 
-    Raises LookupError where coldstep's collectors are not installed, ValueError for what cannot be judged.
+    `memory` is a number of bytes, or a text such as "32GiB". The default is the memory of the device or the machine.
+
+    Raises LookupError if coldstep's collectors are not installed, and ValueError if it cannot judge the step.
     """
     fit: Fit = reach("would_fit")(fn, args, limit(memory))
     return fit

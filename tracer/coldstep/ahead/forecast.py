@@ -20,7 +20,7 @@ SCHEMA = "coldstep-forecast/1"
 
 @slotted
 class Forecast:
-    """Which of the calls will compile, why, and what could be done about it."""
+    """Which of the calls will compile, why, and what to do about it."""
 
     function: str
     """The function's name."""
@@ -64,17 +64,18 @@ def forecast(
     feed: Mapping[str, str] | None = None,
     trace: Trace | str | os.PathLike[str] | None = None,
 ) -> Forecast:
-    """Forecast which of these calls of a function will compile, and why; nothing compiles, or runs on a device.
+    """Forecast which of these calls of a function will compile, and why. Nothing compiles, and nothing runs on a
+    device.
 
-    function  what will be called: jitted, given to torch.compile, a tf.function, or a plain function that will be
+    function  the function: compiled by jax.jit, torch.compile or tf.function, or a plain one that will be
     calls     an iterable of calls, or a function that returns one. A tuple holds the arguments by position, a
               `coldstep.call` holds its own, and anything else is one argument
     feed      which results go into the next call: {"0": "state"}, by the path in the result and the argument's name;
               {"": "state"} is the whole result
-    trace     an earlier trace of the function, or its path: what a compile and a step took there
+    trace     an earlier trace of the function, or its path, to show how long compiles and steps took
 
     A call that coldstep cannot judge is in `unknown`, with the reason. Raises ValueError if the function and its
-    arguments do not show the framework, or if `feed` names something that is not there; TraceError for a `trace` that
+    arguments do not reveal the framework, or if `feed` names something that does not exist; TraceError if `trace`
     cannot be read; RuntimeError inside a trace.
     """
     foretold: Foretold = reach("forecast")(function, each_call(calls), dict(feed or {}))

@@ -20,7 +20,7 @@ class Call:
 
 
 def call(*args: Any, **kwargs: Any) -> Call:
-    """A call to come, for `forecast`, where a tuple cannot express it: `coldstep.call(x, training=True)`."""
+    """A future call, for `forecast`, if a tuple cannot express it: `coldstep.call(x, training=True)`."""
     return Call(args, kwargs)
 
 

@@ -49,7 +49,7 @@ from coldstep.run_row import run_row
 
 
 def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = True) -> Trace:
-    """The trace in the file at `path`, with everything that is derived from it; needs no framework.
+    """Load the trace in the file at `path`, with everything that is derived from it. This needs no framework.
 
     If the program marks no steps, `step` chooses the step: a function ("update"), a line ("train.py:41"), or
     "optimizer", "trainer", "call".
@@ -57,9 +57,8 @@ def load(path: str | os.PathLike[str], *, step: str | None = None, job: bool = T
     If `path` is the FILE of a job (`coldstep run`, `COLDSTEP=FILE`), the trace holds all processes of the newest job;
     with `job=False` it holds the one process that wrote the file.
 
-    A file cut by a kill loads up to the cut. Raises TraceError (a ValueError whose message is one clear line) for
-    a file that is missing, empty, no trace, or of a schema that is too old or too new, and for a `step` that was not
-    seen.
+    A file that a kill cut off loads up to the cut. Raises TraceError (a ValueError with a message of one line) if the
+    file is missing, empty or no trace, if its schema is too old or too new, or if the trace has no such `step`.
     """
     from coldstep.analysis.derive import analyse  # here: `explained` has no need of most of it
 

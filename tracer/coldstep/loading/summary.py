@@ -16,11 +16,11 @@ Figure = float | int | str | None
 
 
 def summary(trace: Trace | str | os.PathLike[str]) -> dict[str, Figure]:
-    """A flat dictionary of a trace, or of the file at a path: its keys stay, and an unknown figure is None.
+    """Summarise a trace, or the file at a path, as a flat dictionary. Its keys stay, and an unknown figure is None.
 
     If there are several kinds of step (training, validation), the figures are of the kind with the most steps, which
-    `step` names. Keys of seconds end in `_s`. A job's figures are those of all its processes; its first step is that of
-    the process with the lowest `rank`, or else of the process that started first. Raises TraceError for a file that is
+    `step` names. Keys of seconds end in `_s`. A job's figures cover all its processes. Its first step is the one of the
+    process with the lowest `rank`, or otherwise of the process that started first. Raises TraceError for a file that is
     no trace.
     """
     trace = trace if isinstance(trace, Trace) else load(trace)

@@ -17,7 +17,7 @@ _MOST_ANNOUNCED = 5
 
 @slotted
 class Coming:
-    """What `on_forecast` is called with: what the next step will compile again if nothing changes before, and why."""
+    """The argument of `on_forecast`: what the next step will compile again, and why, if nothing changes before."""
 
     function: str
     """The function's name."""

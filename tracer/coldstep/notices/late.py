@@ -17,7 +17,7 @@ from coldstep.rows.variants import LOADED
 
 @slotted
 class LateCompile:
-    """The argument of a function given to `ready`: a compile that was too late, and the call that the warm-up lacks."""
+    """The argument of the function given to `ready`: a late compile, and the call that the warm-up lacks."""
 
     ready: str
     """What the program calls it."""
@@ -58,7 +58,7 @@ class LateCompile:
 
 
 class NotReadyError(ColdstepError, RuntimeError):
-    """Something was compiled after `coldstep.ready(action="raise")`; `late` holds each."""
+    """Something was compiled after `coldstep.ready(action="raise")`. `late` lists the compiles."""
 
     def __init__(self, late: list[LateCompile]) -> None:
         self.late = late

@@ -15,7 +15,7 @@ from coldstep.recording.compiles_so_far import Retold
 
 @slotted
 class Recompiled:
-    """The argument of `on_recompile`: the recompile, and its cause, as in the report."""
+    """The argument of `on_recompile`: the recompile with its cause, as in the report."""
 
     function: str
     """The function's name."""

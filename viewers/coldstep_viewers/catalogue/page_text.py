@@ -62,5 +62,5 @@ def _about(page: Page) -> str:
 
 def _blocks(page: Page) -> list[tuple[str, str]]:
     program = _EXPECTATION.sub("", page.program)  # which is for the tests
-    blocks = [("A program that does it", program), ("What coldstep reports of it", page.report)]
+    blocks = [("A program that shows it", program), ("What coldstep reports", page.report)]
     return [(label, block) for label, block in blocks if block]

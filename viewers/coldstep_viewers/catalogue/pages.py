@@ -18,9 +18,9 @@ BREAKS = {
     "data_dependent": "a branch or a size depends on a value that only the device has",
     "side_effect": "Python changes something that a graph cannot hold",
     "unsupported_call": "a call that the compiler cannot follow",
-    "explicit": "the program itself, or a library, asks for the break",
-    "skipped_frame": "PyTorch does not look into that function",
-    "host_read": "a value is read while its graph is pending, and cuts it",
+    "explicit": "the program, or a library, asks for the break",
+    "skipped_frame": "PyTorch does not trace that function",
+    "host_read": "a value is read while its graph is pending, which cuts the graph",
 }
 """The kinds of graph breaks, in the order in which they are shown, and what each means."""
 NOTHING = "nothing"
@@ -50,7 +50,7 @@ def meanings() -> dict[str, str]:
     """Every word that has an explanation: causes, kinds of graph breaks, kinds of findings."""
     causes = {row.name: row.meaning for row in CAUSES}
     kinds = {row.name: row.meaning for row in FINDINGS}
-    return causes | BREAKS | causes | {NOTHING: "looks as if it would compile again, and does not"} | kinds
+    return causes | BREAKS | causes | {NOTHING: "looks as if it would compile again, but does not"} | kinds
 
 
 def pages(name: str | None = None) -> Iterator[Page]:

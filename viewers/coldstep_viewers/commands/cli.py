@@ -109,7 +109,7 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
 @click.command(cls=_Commands, context_settings={"help_option_names": []})
 @eager_flag("--version", callback=_show_version, help="Show the version and exit.")
 def main() -> None:
-    """The profiler for a training step that is slow before it is fast.
+    """A profiler for slow first training steps.
 
     \b
     Example:

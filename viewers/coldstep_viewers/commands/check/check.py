@@ -33,11 +33,11 @@ _LIMITS = {
     "max_variants": ("[FUNCTION=]N", "Compiles of one function for one module instance."),
     "settle_by": ("[NAME=]STEP", "From this step, three in a row must compile nothing."),
     "forbid": ("CAUSE", "A cause that no recompile may have."),
-    "max_errors": ("N", "Functions that failed to compile, or that the framework gave up (at its limit of variants, "
-                   "for one). With any limit above it is 0, unless given."),
-    "max_cache_misses": ("N", "Programs compiled again that the run of --baseline had compiled or loaded."),
-    "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step may take, or a phase of it, than in the "
-                     "baseline; takes three traces on either side."),
+    "max_errors": ("N", "Functions that failed to compile, or that the framework gave up compiling. Default: 0 if "
+                   "you give any limit above."),
+    "max_cache_misses": ("N", "Programs compiled again although the --baseline run had compiled or loaded them."),
+    "max_slowdown": ("[PHASE=]PERCENT", "How much longer the first step, or a phase of it, may take than in the "
+                     "baseline. Needs three traces on either side."),
     "max_autotune_seconds": ("SECONDS", "How long all autotuning may take."),
     "max_memory": ("SIZE", "Memory at its peak, such as 8GiB."),
     "max_device_memory": ("SIZE", "Device memory at its peak."),
@@ -60,7 +60,7 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(
-    "check", cls=_Check, short_help="Hold traces against a budget: exit 0 within it, 1 over it, 2 could not check."
+    "check", cls=_Check, short_help="Check traces against a budget: exit 0 within it, 1 over it, 2 could not check."
 )
 @click.argument("traces", nargs=-1, required=True)
 @_limits
@@ -68,19 +68,19 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
     "--ready",
     metavar="[=strict]",
     help="Nothing may compile after coldstep.ready(), or after the steps of run "
-    "--ready-after, and no load from a disk cache may take 100 ms; with =strict nothing may be loaded at all.",
+    "--ready-after, and no load from a disk cache may take 100 ms or more. With =strict, nothing may be loaded.",
 )
 @click.option("--baseline", "baselines", metavar="FILE", multiple=True,
-              help="A trace, or a file of --write-baseline: no function may compile or break more often than "
-              "there, nor a step settle later, unless a limit says so. May be given several times.")  # fmt: skip
+              help="A trace, or a file that --write-baseline wrote. No function may compile or break more often than "
+              "there, and no step may settle later, unless a limit allows it. May be given several times.")  # fmt: skip
 @click.option("--allow-untraced", is_flag=True,
               help="Check even if the program started processes that were not traced.")  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(_FORMATS), help="Default: github in GitHub Actions, else text.")
 @click.option("--json", "format_", flag_value="json", hidden=True, help="The same as --format json.")
 @click.option("-o", "--output", "outputs", metavar="FILE", multiple=True,
-              help="Write a file, too: .xml is JUnit, .json, .md a summary, .txt.")  # fmt: skip
-@click.option("--write-baseline", metavar="FILE", help="Write what TRACE compiles into a small text file, to be "
-              "reviewed, and given to --baseline.")  # fmt: skip
+              help="Also write a file: .xml (JUnit), .json, .md (a summary) or .txt.")  # fmt: skip
+@click.option("--write-baseline", metavar="FILE", help="Write what TRACE compiles to a small text file. Review it, "
+              "and give it to --baseline.")  # fmt: skip
 def command(
     traces: tuple[str, ...],
     baselines: tuple[str, ...],
@@ -91,12 +91,12 @@ def command(
     write_baseline: str | None,
     **limits: tuple[str, ...],
 ) -> None:
-    """Hold traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
+    """Check traces against a budget. Exit code 0: within it; 1: over it; 2: could not check.
 
-    What coldstep did not see never passes. It could not check if the trace was cut, an event was lost, it did not watch
-    from the start, something compiled by a route that it does not see, or a process was started that was not traced.
-    Limits can also stand in [coldstep] of setup.cfg or [tool.coldstep] of pyproject.toml, here or in a folder above,
-    under the names of the options. An option overrides them.
+    If coldstep did not see everything, the check never passes. It cannot check (exit code 2) if the trace was cut or
+    began too late, an event was lost, something compiled in a way that coldstep does not see, or the program started a
+    process that was not traced. You can also set limits in [coldstep] of setup.cfg or [tool.coldstep] of
+    pyproject.toml, in this folder or one above, under the names of the options. An option overrides them.
 
     \b
     Example:

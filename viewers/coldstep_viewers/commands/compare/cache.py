@@ -32,20 +32,21 @@ Member = tuple[Trace, int]
 """A trace, and the index of one process in it."""
 
 
-@click.command("cache", short_help="What a further process compiles again, and why.")
+@click.command("cache", short_help="What the next process compiles again, and why.")
 @click.argument("run", required=False)
 @click.argument("later", required=False)
-@click.option("--holds", "place", metavar="PATH", help="List what a cache's folder, or a Mega-cache file, holds.")
+@click.option("--holds", "place", metavar="PATH", help="List the entries of a cache's folder, or of a Mega-cache file.")
 @findings("text", "json")
 def command(run: str | None, later: str | None, place: str | None, wanted: Wanted) -> None:
-    """Show what a further process like RUN would load from the caches on disk, what it would pay again, and why. With
-    LATER: whether LATER loaded each program that RUN had compiled, and which part of its key differed.
+    """Show what the next process like RUN would load from the caches on disk, what it would have to repeat, and why.
+    With LATER, show whether LATER loaded each program that RUN had compiled, and if not, which part of the cache key
+    differed.
 
-    Each is a trace, or a folder of traces, one per rank; with LATER both may be logs: the files of TORCH_TRACE, or what
-    JAX logs under JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1, as far as these go. Hashes decide what differs;
-    both values are shown in words where they have some.
+    Each is a trace, or a folder of traces, one per rank. With LATER, both may also be logs: the files of TORCH_TRACE,
+    or JAX's output under JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1, as far as these go. coldstep compares the
+    frameworks' hashes, and shows both values as text if it knows them.
 
-    With --holds: the entries of a cache, for which function each is, and damaged ones. Nothing in it is run or
+    With --holds, list the entries of a cache, the function of each, and damaged ones. Nothing in the cache is run or
     unpickled.
 
     \b

@@ -29,12 +29,14 @@ _ALONE = "Not compared: that takes two stacks that compile with XLA, recorded wi
 @findings("text", "json", "html")
 @click.option("--ir", "programs", is_flag=True, help="Compare two programs of traces made with --ir.")
 @click.option(
-    "--by", "label", metavar="LABEL", help="A curve per stack by this label of the traces (run --label n=64)."
+    "--by", "label", metavar="LABEL", help="Show a curve per stack over the values of this label (run --label n=64)."
 )
 def command(traces: tuple[str, ...], wanted: Wanted, programs: bool, label: str | None) -> None:
-    """Rank the stacks that ran steps of one name, a trace each: first, second and steady step, compiles, graphs per
-    step, time by phase, memory and operations, and under each number its reason. Of traces made with --ir, how their
-    StableHLO differs, too.
+    """Rank stacks (frameworks with their compilers) that ran the same step, one trace each: by first, second and steady
+    step, compiles, graphs per step, time by phase, memory and operations, with a reason for each number. For traces
+    made with --ir, also show how their StableHLO differs.
+
+    The step must have the same name in each trace.
 
     \b
     Example:
@@ -44,12 +46,14 @@ def command(traces: tuple[str, ...], wanted: Wanted, programs: bool, label: str 
       coldstep compare gpt2/*.pftrace --format json | jq '.stacks[] | [.stack, .steady_ns]'
       coldstep compare --by n loop-8.pftrace loop-64.pftrace loop-512.pftrace
 
-    With --ir, of two traces: how two compiles of one function differ, or the structure of two stacks' StableHLO. Behind
-    # stands what to compare: the id of a compile, a function, or a stack. Of two stacks' programs, the most alike are
-    taken where that leaves a choice. Of one trace given twice, each recompile is compared with what it replaces.
+    With --ir, compare two programs of two traces: two compiles of one function, or the structure of two stacks'
+    StableHLO. After the # of each trace, name what to compare: the id of a compile, a function, or a stack. If that
+    leaves a choice between two stacks' programs, coldstep takes the most similar. If you give one trace twice, it
+    compares each recompile with the compile that it replaces.
 
-    With --by: traces of one program at several values of a label, coldstep run --label n=64. Of each stack first and
-    steady step, memory, compiles and their cause at each value; the value at which the curve turns, and why.
+    With --by, compare traces of one program at several values of a label (coldstep run --label n=64). For each stack,
+    show first and steady step, memory, compiles and their cause at each value; and the value at which the curve turns,
+    and why.
     """
     wanted.keep([trace.rpartition("#")[0] or trace for trace in traces] if programs else traces)
     if programs and label is not None:

@@ -37,8 +37,8 @@ _MAX_PHASES = 6
 def command(before: str, after: str, wanted: Wanted, programs: bool) -> None:
     """Show what compiles differently in AFTER, and what it costs, the largest change first.
 
-    Functions are known by name and file, so the runs may be of two commits, machines, or framework versions. Counts
-    are exact; times are of one run each.
+    coldstep matches functions by name and file, so the runs may be from two commits, machines, or framework versions.
+    Counts are exact; each time is from a single run.
 
     \b
     Example:

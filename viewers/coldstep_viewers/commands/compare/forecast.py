@@ -23,17 +23,17 @@ from coldstep_viewers.safe_text import plain
 @click.command("forecast", short_help="Which calls of a function will compile, before they do.")
 @click.argument("function", metavar="FILE:FUNCTION")
 @click.argument("calls", metavar="FILE:CALLS")
-@click.option("--from", "trace", metavar="TRACE", help="What compiles and steps took in an earlier trace.")
-@click.option("--feed", "feeds", metavar="RESULT:ARGUMENT", multiple=True, help="Which result goes into the next call: "
+@click.option("--from", "trace", metavar="TRACE", help="An earlier trace, to show how long compiles and steps took.")
+@click.option("--feed", "feeds", metavar="RESULT:ARGUMENT", multiple=True, help="A result to pass to the next call: "
               "its path in the result (0, 1.params; empty for the whole), and the argument's name.")  # fmt: skip
 @findings("text", "json", "html")
 def command(function: str, calls: str, trace: str | None, feeds: tuple[str, ...], wanted: Wanted) -> None:
-    """Show which calls of FUNCTION will compile and why, how long each takes, and what could be done about a size
-    that varies. Nothing is compiled, and nothing runs on a device.
+    """Show which calls of FUNCTION will compile, why, and how long each compile takes, and what to do about a size that
+    varies. The forecast compiles nothing, and runs nothing on a device.
 
-    FUNCTION is jitted, given to torch.compile, a tf.function, or will be. CALLS is an iterable of its calls, or a
-    function without arguments that returns one: each item is a tuple of arguments by position, or a
-    coldstep.call(*args, **kwargs); anything else is one argument. The files are imported, not run as scripts.
+    FUNCTION is a function that is compiled, or will be, by jax.jit, torch.compile or tf.function. CALLS is an iterable
+    of its calls, or a function without arguments that returns one. Each item is a tuple of arguments by position, or a
+    coldstep.call(*args, **kwargs). Anything else is a single argument. The files are imported, not run as scripts.
 
     \b
     Example:

@@ -13,13 +13,13 @@ from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import exit_with, give_up, in_one_file, protect, say_left_out
 
 
-@click.command("strip", short_help="Traces that can go into a public issue.")
+@click.command("strip", short_help="Remove private data from a trace before you publish it.")
 @click.argument("traces", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="OUT",
-              help="Where the stripped trace goes, replaced; of several, the folder.")  # fmt: skip
-@click.option("--keep-labels", is_flag=True, help="Keep the labels (--label, CI's, SLURM's …), as they are.")
+              help="Where the stripped trace goes (replaces a file), or the folder for several.")  # fmt: skip
+@click.option("--keep-labels", is_flag=True, help="Keep the labels (--label, CI's, SLURM's …) unchanged.")
 def command(traces: tuple[str, ...], output: str, keep_labels: bool) -> None:
-    """Remove or hash private things: paths, source lines, values, host, command line, IR, environment, flags, labels.
+    """Remove or hash private data: paths, source lines, values, host, command line, IR, environment, flags, labels.
 
     The trace keeps the names of functions, arguments, dictionary keys, steps and annotations; times, phases, types,
     shapes and versions; and the frameworks' messages, with everything quoted in them hashed. Within one call, equal

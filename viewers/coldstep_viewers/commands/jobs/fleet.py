@@ -47,7 +47,7 @@ class _Fleet(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command("fleet", cls=_Fleet, short_help="Thousands of traces as tables, and what these show.")
+@click.command("fleet", cls=_Fleet, short_help="Thousands of traces as tables, and a report on them.")
 def command() -> None:
     """Read thousands of traces into tables, and show what they have in common. A source called load or report is
     written ./load or ./report.

@@ -34,15 +34,15 @@ _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})")
               help="Processes of this machine, or the Ray cluster at RAY_ADDRESS.")  # fmt: skip
 @click.option("--shard", metavar="I/N", help="Only this part of N (from 0), for arrays of jobs and indexed pods.")
 def command(sources: tuple[str, ...], tables: str, engine: str, shard: str | None) -> None:
-    """Read the traces that SOURCE… name into TABLES, as Parquet; traces that are there already are not read again.
+    """Read the traces that SOURCE… name into TABLES, as Parquet. Traces that are already there are not read again.
 
-    A source is a file, a folder, a pattern, or an address in an object store (s3://, gs://, abfss://), and so may
-    TABLES be; credentials come from the environment. A trace that has grown replaces its earlier rows. Whatever
-    cannot be read is listed, and so is what takes more than 60 s of processor time or 1 GiB. Interrupted, it goes on
-    when it is run again. Then: coldstep fleet report TABLES.
+    A source is a file, a folder, a pattern, or an address in an object store (s3://, gs://, abfss://). TABLES is a
+    folder or such an address. Credentials come from the environment. The rows of a trace that has grown replace its
+    earlier rows. The command lists each trace that it cannot read, or that takes more than 60 s of processor time or
+    1 GiB. If it is interrupted, run it again, and it continues. Then run coldstep fleet report TABLES.
 
-    With --shard, each of N processes reads its part; run it once without when they are done, to put the tables in
-    order.
+    With --shard, each of N processes reads its part. When all are done, run the command once without --shard, to put
+    the tables in order.
 
     \b
     Example:

@@ -26,7 +26,7 @@ _BY = ("commit", "host", "rank", "job", "day")
 _WIDTH = 160
 
 
-@click.command("report", short_help="What thousands of traces show together.")
+@click.command("report", short_help="What thousands of traces have in common.")
 @click.argument("tables", metavar="TABLES")
 @click.option("--by", type=click.Choice(_BY), help="Also a row for each of these.")
 @findings("text", "json", "html")

@@ -31,17 +31,17 @@ _RANKS = re.compile(r"\d{1,7}(?:-\d{1,7})?(?:,\d{1,7}(?:-\d{1,7})?)*")
 
 @click.command("merge", short_help="The ranks of a job on one timeline.")
 @click.argument("traces", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, metavar="OUT", help="Where the merged trace goes; replaced.")
-@click.option("--ranks", metavar="N,N-N", help="Only these, of a job with more than there is room for.")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where the merged trace goes (replaces a file).")
+@click.option("--ranks", metavar="N,N-N", help="Only these ranks, if the job has more than fit.")
 @findings("text", "json", writes=False)
 def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wanted) -> None:
     """Put the traces of a job's ranks onto one timeline, and show who compiled longer and who waited for it.
 
-    Traces of one machine share its clock. That of another machine is laid on the first one's by the wall clocks of
-    both; how well, is printed and noted in the merged trace, which every other command reads.
+    Traces from one machine share its clock. coldstep aligns traces from several machines by their wall clocks. It
+    prints how exact the alignment is, and notes it in the merged trace, which all other commands can read.
 
-    Of more than 16 those are taken that differ (in what they compiled, why, or how they ended), and one of each kind of
-    the others. --ranks takes others.
+    If there are more than 16 traces, coldstep takes those that differ (in what they compiled, why, or how they ended),
+    and one of each group of similar ones. --ranks takes others.
 
     \b
     Example:

@@ -20,9 +20,9 @@ from coldstep_viewers.safe_text import plain
 @click.command("doctor", short_help="What works with the frameworks that are installed here.")
 @findings("text", "json")
 def command(wanted: Wanted) -> None:
-    """Try coldstep on each installed framework: which hooks attach, and whether a compile, a recompile with its cause,
-    a graph break and a hit of a cache on disk are reported. The programs run in processes of
-    their own, in a temporary folder. The exit code is 1 where something promised fails.
+    """Try coldstep on each installed framework: which hooks attach, and whether coldstep reports a compile, a recompile
+    with its cause, a graph break and a hit of a disk cache. The test programs run in processes of their own, in a
+    temporary folder. The exit code is 1 if a promised feature fails.
 
     \b
     Example:

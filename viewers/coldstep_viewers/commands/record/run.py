@@ -55,10 +55,11 @@ example:
 Steps are the script's own marks (`with coldstep.step():`), and the calls of the functions or methods
 (module:Class.method) given with --step. Without either, coldstep infers them: from the marks of other tools, from the
 trainer that runs the loop, from optimizers, from calls of a compiled function. The report names the source. Arguments
-after the script, or the module, go to it. The exit code is the script's.
+after the script or module are its own. The exit code is the script's.
 
-Processes that it starts are traced, too: each that compiles writes a file of its own beside FILE, and coldstep report
-FILE shows them all. A command is found on PATH and run as it is; COLDSTEP=FILE in its environment does the same."""
+coldstep also traces the processes that the script starts. Each that compiles writes a file of its own beside FILE, and
+coldstep report FILE shows them all. A command is looked up on PATH and run unchanged. COLDSTEP=FILE in its environment
+does the same."""
 
 
 def main(argv: list[str]) -> int:
@@ -215,9 +216,9 @@ def _without(dest: str, help_: str) -> dict[str, Any]:
 _OPTIONS: dict[str, dict[str, Any]] = {
     "-o --output": {
         "metavar": "FILE",
-        "help": "where the trace goes (default: the script's name with .pftrace, in the current folder; replaced); "
-        "{rank} and {pid} are filled in, and with RANK set and no {rank}, -rank<N> is added; in a folder the file is "
-        "named after the script and its rank or process. Its owner alone can read it (mode 0600)",
+        "help": "where the trace goes; replaces an existing trace (default: the script's name with .pftrace, in the "
+        "current folder). {rank} and {pid} are filled in. If RANK is set and FILE has no {rank}, -rank<N> is added. In "
+        "a folder, the trace is named after the script and its rank or process. Only its owner can read it (mode 0600)",
     },
     "--step": {
         "metavar": "MODULE:FUNCTION",
@@ -235,12 +236,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--device": {
         "choices": CHOICES,
         "default": UNTIL_SETTLED,
-        "help": "when the frameworks' own profilers run, which see inside XLA and on the device: for each kind of step "
+        "help": "when to run the frameworks' own profilers, which see inside XLA and the device: for each kind of step "
         f"from step 0 until two in a row compiled nothing ({UNTIL_SETTLED}, the default), always, or never",
     },
     "--stacks": {
         "action": "store_true",
-        "help": "also have py-spy sample the Python of every thread, which names what no hook sees",
+        "help": "also have py-spy sample the Python code of every thread, to name what no hook sees",
     },
     "--ir": {
         "action": "store_true",
@@ -248,7 +249,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "Inductor's code (see coldstep report --ir, coldstep compare --ir)",
     },
     "--no-live": _without(
-        "live", "while the script runs, show nothing on stderr: no long compile, no compile after ready(), no forecast"
+        "live",
+        "while the script runs, print nothing on stderr: no long compiles, no compiles after ready(), no forecasts",
     ),
     "--no-infer": _without("infer", "if the script marks no steps, do not infer them from what it repeats"),
     "--no-children": _without("children", "do not trace the processes that the script starts"),
@@ -264,7 +266,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--ready-after": {
         "metavar": "N",
         "type": _steps,
-        "help": "call coldstep.ready() for the script after N steps, of whatever kind: the report then shows later "
+        "help": "call coldstep.ready() for the script after N steps of any kind. The report then shows later "
         "compiles, and the calls that the warm-up lacks; coldstep check --ready fails on later compiles",
     },
 }

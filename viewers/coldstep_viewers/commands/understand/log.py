@@ -24,25 +24,25 @@ from coldstep_viewers.safe_text import plain
 _SILENT_S = 2.0  # what is over so soon needs no word on its progress
 
 
-@click.command("log", short_help="The same report of logs that were made without coldstep.")
+@click.command("log", short_help="A report from logs that were made without coldstep.")
 @click.argument("logs", nargs=-1, required=True, metavar="FILE…|FOLDER|-")
 @click.option(
     "-o",
     "--output",
     metavar="OUT",
-    help="Where the trace goes; default: the first log's name, .pftrace; it replaces no trace of a run.",
+    help="Where the trace goes. Default: the first log's name with .pftrace. It does not replace a run's trace.",
 )
 @findings("text", "json", writes=False)
 def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
-    """Diagnose a run from the logs it left: write a trace of them, which every other command reads, and report on it.
+    """Diagnose a run from its logs: write a trace from them, which all other commands can read, and report on it.
 
-    It knows what TORCH_LOGS=recompiles,graph_breaks,dynamic prints; the files of TORCH_TRACE; what JAX logs under
-    JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1; torch_xla's PT_XLA_DEBUG_LEVEL=2; and, with none of these, what
-    is printed anyway: PyTorch's errors, autotuning and seconds, warnings at a recompile limit and of retracing, XLA's
-    alarms at a slow compile, torch_xla's metrics, vLLM's seconds.
-    What a CI system or a launcher put before the lines does not matter, nor do the lines of other ranks between them.
-    The report lists what such a log cannot show. From "-" it reads until the pipe ends, or Ctrl-C. Exit code 2: a log
-    could not be read.
+    coldstep log reads the output of TORCH_LOGS=recompiles,graph_breaks,dynamic, the files of TORCH_TRACE, the output of
+    JAX_EXPLAIN_CACHE_MISSES=1 and JAX_LOG_COMPILES=1, and the output of torch_xla's PT_XLA_DEBUG_LEVEL=2. Without any
+    of these variables, it reads the messages that the frameworks print anyway: PyTorch's errors, autotuning and compile
+    times; warnings about a recompile limit or about retracing; XLA's alarms about a slow compile; torch_xla's metrics;
+    vLLM's compile times. The lines may have prefixes of a CI system or a launcher, and lines of other ranks between
+    them. The report lists what such a log cannot show. From "-", coldstep log reads until the pipe ends, or until
+    Ctrl-C. Exit code 2: a log could not be read.
 
     \b
     Example:

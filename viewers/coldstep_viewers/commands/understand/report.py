@@ -21,7 +21,7 @@ from coldstep_viewers.safe_text import plain
 _LOG_WIDTH = 100
 
 
-@click.command("report", short_help="What the first run cost, what recompiled and why, whether it settled.")
+@click.command("report", short_help="What the first steps cost, what recompiled and why, whether they settled.")
 @click.argument("trace")
 @findings("text", "json", "html", "markdown", others=True)
 @click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
@@ -32,7 +32,7 @@ _LOG_WIDTH = 100
 @click.option("--step", metavar="WHAT", help="If the program marks no steps, take this as the step: a function, a line "
               "such as train.py:41, or optimizer, trainer, call.")  # fmt: skip
 def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps: str, step: str | None) -> None:
-    """Report what the first run cost, what recompiled and why, where the graph broke, and whether it settled.
+    """Report what the first steps cost, what recompiled and why, where graphs broke, and whether the steps settled.
 
     \b
     Example:

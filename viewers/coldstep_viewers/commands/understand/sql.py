@@ -29,12 +29,12 @@ _MAX_ROWS = 1_000
 _MAX_OBJECTS = 1_000_000
 
 
-@click.command("sql", short_help="Ask many traces at once, in SQL.")
+@click.command("sql", short_help="Query many traces at once, in SQL.")
 @click.argument("pattern", metavar="GLOB")
 @click.argument("statement", metavar="SELECT")
 @findings("text", "json")
 def command(pattern: str, statement: str, wanted: Wanted) -> None:
-    """Ask all traces that match GLOB, in DuckDB's SQL.
+    """Query all traces that match GLOB, in DuckDB's SQL.
 
     The tables are runs, processes, costs, intervals, phases, compiles, changes, caches, components and findings;
     "describe compiles" lists the columns of one. A trace is read once: its tables are kept in
