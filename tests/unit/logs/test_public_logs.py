@@ -336,6 +336,16 @@ def test_a_worker_of_vllms_is_its_rank_and_a_cut_line_is_one(tmp_path: Path) -> 
     assert trace.run.ended == "killed"
 
 
+def test_the_times_of_vllms_lines_are_read(tmp_path: Path) -> None:
+    text = (
+        "(Worker_TP0 pid=31) INFO 07-02 03:04:05 [backends.py:1128] Dynamo bytecode transform time: 6.25 s\n"
+        "(Worker_TP0 pid=31) INFO 07-02 03:04:25 [monitor.py:53] torch.compile took 18.50 s in total\n"
+    )
+    trace = traced(text, tmp_path)
+    assert "-07-02T03:04:06" in trace.run.started  # the whole of it began 18.5 s before the last line
+    assert not any("no times" in note for note in trace.run.notes)
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
@@ -1152,7 +1162,9 @@ def test_what_tensorflow_says_once_of_xla_is_one_compile(tmp_path: Path) -> None
         "I0000 00:00:1704189600.123456 1000 device_compiler.h:186] Compiled cluster using XLA!  This line is logged at "
         "most once for the lifetime of the process.\n"
     )
-    assert [row.stack for row in traced(text, tmp_path).compiles] == ["tensorflow"]
+    trace = traced(text, tmp_path)
+    assert [row.stack for row in trace.compiles] == ["tensorflow"]
+    assert trace.run.started == "2024-01-02T10:00:00.123+00:00"  # of Abseil's stamp, which is a number
 
 
 # --- of the report, and of logs that tell nothing -----------------------------------------------------------------
