@@ -346,6 +346,18 @@ def test_the_times_of_vllms_lines_are_read(tmp_path: Path) -> None:
     assert not any("no times" in note for note in trace.run.notes)
 
 
+def test_a_total_of_vllms_that_counts_the_models_before_is_not_told_twice(tmp_path: Path) -> None:
+    text = """\
+INFO 08-14 09:10:03 [backends.py:634] Dynamo bytecode transform time: 4.10 s
+INFO 08-14 09:10:05 [backends.py:279] Compiling a graph for dynamic shape takes 3.20 s
+INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.30 s in total
+INFO 08-14 09:10:07 [backends.py:634] Dynamo bytecode transform time: 0.50 s
+INFO 08-14 09:10:07 [backends.py:279] Compiling a graph for dynamic shape takes 0.20 s
+INFO 08-14 09:10:07 [monitor.py:34] torch.compile takes 8.01 s in total
+"""
+    assert [row.wall_ns / 1e9 for row in traced(text, tmp_path).compiles] == pytest.approx([7.3, 0.71])
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
