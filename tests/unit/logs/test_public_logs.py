@@ -45,6 +45,17 @@ def test_a_reason_of_pytorch_2_0_need_not_be_quoted_nor_the_first_line_dated(tmp
     assert trace.run.started.startswith("2023-02-22")
 
 
+def test_words_of_a_limit_may_be_bold(tmp_path: Path) -> None:
+    text = """\
+> torch._dynamo.convert_frame: [WARNING] torch._dynamo hit config.cache_size_limit (8)
+ torch._dynamo.convert_frame: [WARNING]    function: 'step' (/venv/torch/optim/adam.py:140)
+> torch._dynamo.convert_frame: [WARNING]    **last reason: L['self'].param_groups[0]['lr'] == 0.00125     # _init  # optim/adam.py:163 in step**
+> torch._dynamo.convert_frame: [WARNING] To log all recompilation reasons, use TORCH_LOGS="recompiles".
+"""  # noqa: E501
+    [limit] = (row for row in traced(text, tmp_path).findings if row.kind == "cache_limit")
+    assert limit.evidence[0].endswith("['lr'] was 0.00125")
+
+
 def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
     stamp = "V0506 17:15:05.960000 367 torch/_dynamo/guards.py:3384] [0/{}] [__recompiles] "
     text = (

@@ -114,6 +114,8 @@ _BEHIND = re.compile(
     r"| [\[(](?:jax|torch|absl)[\w.]{0,200}(?::\d+)?[\])]"
     r"|(?<!\s)\s{2,400}[\w.-]{1,100}\.py:\d+)$"
 )
+# Markdown: "   **last reason: 0/7: m == 3**"
+_BOLD = re.compile(r"^(\s{0,8})\*\*(?=\w)(.+?)(?:\*\*)?$")
 # Pdsh: "node12"
 _DIGITS = re.compile(r"\d+")
 
@@ -161,7 +163,7 @@ def read(line: str, labels: bool = False) -> Carried:
     carried.date = date[0] if date is not None else carried.date
     if not carried.date and (since := _SINCE_1970.search(line, 0, _WITHIN_CHARS)):
         carried.date = f"{datetime.fromtimestamp(int(since['s']), UTC):%Y-%m-%dT%H:%M:%S}{since['fraction']}"
-    carried.text = _BEHIND.sub("", carried.text)
+    carried.text = _BOLD.sub(r"\1\2", _BEHIND.sub("", carried.text)) if "**" in line else _BEHIND.sub("", carried.text)
     return carried
 
 
