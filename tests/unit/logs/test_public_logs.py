@@ -56,6 +56,17 @@ def test_words_of_a_limit_may_be_bold(tmp_path: Path) -> None:
     assert limit.evidence[0].endswith("['lr'] was 0.00125")
 
 
+def test_reasons_without_the_recompile_that_they_are_of_are_one(tmp_path: Path) -> None:
+    stamp = "V0316 21:07:52.605000 139637715699520 torch/_dynamo/guards.py:1423] "
+    text = (
+        f"{stamp}[__recompiles_verbose]     guard 0 failures:\n"
+        f"{stamp}[__recompiles_verbose]     - L['self'].param_groups[0]['betas'][0] == 0.925 \n"
+        f"{stamp}[__recompiles_verbose] \n"
+    )
+    [row] = traced(text, tmp_path).recompiles
+    assert "betas" in row.argument
+
+
 def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
     stamp = "V0506 17:15:05.960000 367 torch/_dynamo/guards.py:3384] [0/{}] [__recompiles] "
     text = (
