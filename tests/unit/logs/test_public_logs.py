@@ -1111,6 +1111,30 @@ def test_what_jax_explains_counts_more_than_xlas_alarms(tmp_path: Path) -> None:
     assert (row.function, row.wall_ns) == ("step", 130_500_000_000)
 
 
+UNTRACED = """\
+  File "/repo/venv/jax/_src/core.py", line 1803, in concretization_err_msg
+jax._src.traceback_util.UnfilteredStackTrace: jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[].
+The error occurred while tracing the function assign at /repo/means.py:41 for jit. This concrete value was not available in Python because it depends on the value of the argument points.
+See https://docs.jax.dev/en/latest/errors.html#jax.errors.TracerBoolConversionError
+--------------------
+The stack trace below excludes JAX-internal frames.
+jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[].
+The error occurred while tracing the function assign at /repo/means.py:41 for jit. This concrete value was not available in Python because it depends on the value of the argument points.
+See https://docs.jax.dev/en/latest/errors.html#jax.errors.TracerBoolConversionError
+"""  # noqa: E501
+
+
+def test_a_function_that_jax_could_not_trace_is_one_failed_compile(tmp_path: Path) -> None:
+    other = UNTRACED.replace("assign at /repo/means.py:41", "spread at /repo/means.py:60")
+    cut = UNTRACED.partition("See ")[0].rpartition("The error occurred")[0]
+    trace = traced(UNTRACED + other + cut, tmp_path)
+    places = [coldstep.model.Location("/repo/means.py", line, name) for line, name in ((41, "assign"), (60, "spread"))]
+    assert sorted((row.location for row in trace.compiles), key=str) == places
+    assert [row.outcome for row in trace.compiles] == ["failed", "failed"]
+    assert all("the argument points" in text for text in failures(trace))
+    assert "jax.lax.cond" in render(trace, width=200)
+
+
 # --- torch_xla and TensorFlow -------------------------------------------------------------------------------------
 
 METRICS = """\
