@@ -127,9 +127,11 @@ class VllmLines:
 
     def emit(self, log: Log) -> bool:
         """Tell of each model as a compile; whether there are any."""
+        end = last = 0
         for model in self._models:
             if (id := log.new_compile()) is not None:
-                _emit(log, model, id)
+                end = _emit(log, model, id, end if model.ns == last else 0)
+                last = model.ns
         return bool(self._models)
 
     def _open(self, ns: int) -> _Model:
@@ -140,10 +142,11 @@ class VllmLines:
         return self._models[-1]
 
 
-def _emit(log: Log, model: _Model, id: str) -> None:
+def _emit(log: Log, model: _Model, id: str, earliest: int) -> int:
+    """Tell of a model, which did not begin before `earliest`; returns when it ended."""
     # vLLM's total leaves out what a cache gave, in some of its versions
     wall = max(model.total_ns, sum(ns for _, _, ns in model.phases))
-    at = max(1, model.ns - wall)
+    at = max(1, earliest, model.ns - wall)
     end = at + wall
     about = about_unasked("dynamo", _NAME) | {"key": f"dynamo:vllm:{id}", "identity": id}  # each is another model
     begin = Begin(at, about["function"], "torch", None, id, about)
@@ -156,6 +159,7 @@ def _emit(log: Log, model: _Model, id: str) -> None:
     loaded = any(name == _LOAD for name, _, _ in model.phases)
     outcome = "in_progress" if model.begun else "cache_hit" if loaded and not model.compiled else "compiled"
     log.emit(End(end, begin, {"outcome": outcome}))
+    return end
 
 
 def _seconds(match: re.Match[str]) -> int:

@@ -380,6 +380,18 @@ INFO 08-14 09:10:07 [monitor.py:34] torch.compile takes 8.01 s in total
     assert [row.wall_ns / 1e9 for row in traced(text, tmp_path).compiles] == pytest.approx([7.3, 0.71])
 
 
+def test_models_of_vllms_that_end_in_one_second_come_one_after_the_other(tmp_path: Path) -> None:
+    text = """\
+INFO 08-14 09:10:06 [backends.py:634] Dynamo bytecode transform time: 4.10 s
+INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.30 s in total
+INFO 08-14 09:10:06 [backends.py:634] Dynamo bytecode transform time: 0.50 s
+INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.80 s in total
+"""
+    trace = traced(text, tmp_path)
+    assert [row.wall_ns / 1e9 for row in trace.compiles] == pytest.approx([7.3, 0.5])
+    assert trace.run.wall_ns / 1e9 == pytest.approx(7.8)
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32
