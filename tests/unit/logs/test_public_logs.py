@@ -392,6 +392,13 @@ INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.80 s in total
     assert trace.run.wall_ns / 1e9 == pytest.approx(7.8)
 
 
+def test_vllms_lines_may_be_indented(tmp_path: Path) -> None:
+    line = "    {}INFO 07-02 03:04:05 [backends.py:634] Dynamo bytecode transform time: 6.25 s\n"
+    for before in ("", "(EngineCore_DP0 pid=774) "):
+        trace = traced(line.format(before), tmp_path)
+        assert "-07-02T03:03:58" in trace.run.started
+
+
 TUNED = """\
 AUTOTUNE addmm(512x197, 512x512, 512x197)
   triton_mm_61 1.2500 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32

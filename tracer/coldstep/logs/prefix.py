@@ -69,6 +69,9 @@ _PID = re.compile(
     r"\((?:[^()]|\([^()]{0,40}\)){0,60}?\b(?:(?:rank=|Worker_TP)(?P<rank>\d{1,6})(?:_EP\d{1,6})? )?pid=(?P<pid>\d{1,9})"
     r"(?:, ip=(?P<worker>[\w.:-]{1,60}))?\):? ?"
 )
+# Markdown: "    (EngineCore pid=7) text"
+# Markdown: "    INFO 10-08 06:06:34 [backends.py:539] text"
+_INDENTED = re.compile(r" {1,8}(?=\(\w[^()]{0,60} pid=\d|[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:)")
 # Journald: "Nov 21 07:47:53 node1 python[123]: text"
 _JOURNAL = re.compile(
     r"[A-Z][a-z]{2} [ \d]?\d (?P<date>\d\d:\d\d:\d\d(?:\.\d+)?) (?P<worker>[\w.-]{1,100}) "
@@ -200,7 +203,8 @@ def _read_stamp(carried: Carried, stamp: re.Match[str]) -> None:
 
 def _read_pieces(carried: Carried, line: str, labels: bool) -> int:
     """What is known to stand before a text. Returns where the text begins."""
-    at = 0
+    indent = _INDENTED.match(line)
+    at = indent.end() if indent is not None else 0
     for _ in range(_MOST_PIECES):
         piece_match = next((match for piece in _PIECES if (match := piece.match(line, at)) and match.end() > at), None)
         if piece_match is None:
