@@ -68,8 +68,9 @@ class CompileErrors:
     def read(self, line: Line) -> bool:
         """Take in a line."""
         self._left -= self._left > 0
-        if (untraced := _UNTRACED.search(line.text)) or (match := _FAILED.search(line.text)):
-            error = (untraced or match)["text"]
+        untraced = _UNTRACED.search(line.text)
+        if (failed := untraced or _FAILED.search(line.text)) is not None:
+            error = failed["text"]
             if untraced or all(each.error != error for each in self._failed):  # a filtered traceback has it twice
                 self._failed.append(_Failure(line.ns, error, is_tracing=untraced is not None))
                 self._left = _WITHIN
@@ -91,8 +92,8 @@ class CompileErrors:
     def _apart(self) -> list[_Failure]:
         """Each failure once: a filtered traceback has it twice, and the second time may be cut before its place."""
         rows = {(row.error, row.name, row.file, row.line): row for row in self._failed[::-1]}
-        told = [row.error for row in rows.values() if row.file]
-        return [row for row in rows.values() if row.file or not any(each.startswith(row.error) for each in told)]
+        placed = [row.error for row in rows.values() if row.file]
+        return [row for row in rows.values() if row.file or not any(each.startswith(row.error) for each in placed)]
 
     def emit(self, log: Log) -> bool:
         """Tell of each as a compile that failed; whether there are any."""
