@@ -310,6 +310,8 @@ class TorchLogs:
             return None
         self._log_ns = ns
         match = _RECOMPILING.match(words.text) if words.kind in _OF_RECOMPILES else None
+        if words.kind in _OF_RECOMPILES and self._unnumbered is None and _REASON.match(words.text):
+            return self._begin_again(ns)
         if match is not None or (words.kind == _GRAPH_BREAKS and words.text.startswith(_BREAKS)):
             return self._begin_without_numbers(match, ns)
         if words.kind is None:
@@ -328,6 +330,13 @@ class TorchLogs:
             if self._unnumbered is None and (is_given_up or _OF_LIMIT.match(words.text)):
                 return self._begin_without_numbers(None, ns)
         return self._unnumbered
+
+    def _begin_again(self, ns: int) -> Frame | None:
+        """A recompile whose reasons are in the log, and whose begin is lost."""
+        frame = self._begin_without_numbers(None, ns)
+        if frame is not None:
+            frame.again = True
+        return frame
 
     def _begin_tracing(self, place: re.Match[str], ns: int) -> Frame | None:
         """The compile of the function at a place: where it is named once more, this may be an attempt, or another."""

@@ -35,7 +35,10 @@ _LOADED = re.compile(
 # vLLM 0.6: "graph compilation takes 14.73 s in total"
 # vLLM 0.9: "torch.compile takes 19.90 s in total"
 # vLLM 0.20: "torch.compile took 1.74 s in total"
-_TOTAL = re.compile(r"(?:torch\.compile|graph compilation) (?:takes|took) \**(?P<s>[\d.]{1,20}) s\** in total")
+_TOTAL = re.compile(
+    r"(?:torch\.compile|graph compilation) (?:(?P<sums>takes)|took) \**(?P<s>[\d.]{1,20}) s\** in total"
+)
+_ROUNDED_NS = 50_000_000  # what sums of seconds with two digits are off by
 # vLLM 0.8, on TPUs: "Compiling the model with different input shapes."
 _BEGUN_ON_TPU = re.compile(r"Compiling \S.{0,60} with different input shapes")
 # vLLM 0.8, on TPUs: "Compilation finished in in 44.09 [secs]."
@@ -76,6 +79,8 @@ class VllmLines:
         self._is_open = False
         self._broken = ""
         """The begin of a line of which the next one may be the rest."""
+        self._sum_ns = 0
+        """The last total, where such count the models before."""
 
     @property
     def goes_on(self) -> bool:
@@ -102,7 +107,7 @@ class VllmLines:
         elif match := _LOADED.search(text):
             self._open(ns).phases.append((_LOAD, "load", _seconds(match)))
         elif match := _TOTAL.search(text):
-            self._open(ns).total_ns = _seconds(match)
+            self._total(self._open(ns), _seconds(match), sums=bool(match["sums"]))
             self._is_open = False
         elif _BEGUN_ON_TPU.search(text):
             self._is_open = False
@@ -114,11 +119,19 @@ class VllmLines:
             return False
         return True
 
+    def _total(self, model: _Model, ns: int, *, sums: bool) -> None:
+        """Take in what a model took. The totals of vLLM before 0.20 count the models before it, too."""
+        before, self._sum_ns = self._sum_ns, ns if sums else 0
+        parts = sum(each for _, _, each in model.phases)
+        model.total_ns = ns - before if 0 < parts <= ns - before + _ROUNDED_NS else ns
+
     def emit(self, log: Log) -> bool:
         """Tell of each model as a compile; whether there are any."""
+        end = last = 0
         for model in self._models:
             if (id := log.new_compile()) is not None:
-                _emit(log, model, id)
+                end = _emit(log, model, id, end if model.ns == last else 0)
+                last = model.ns
         return bool(self._models)
 
     def _open(self, ns: int) -> _Model:
@@ -129,10 +142,11 @@ class VllmLines:
         return self._models[-1]
 
 
-def _emit(log: Log, model: _Model, id: str) -> None:
+def _emit(log: Log, model: _Model, id: str, earliest: int) -> int:
+    """Tell of a model, which did not begin before `earliest`; returns when it ended."""
     # vLLM's total leaves out what a cache gave, in some of its versions
     wall = max(model.total_ns, sum(ns for _, _, ns in model.phases))
-    at = max(1, model.ns - wall)
+    at = max(1, earliest, model.ns - wall)
     end = at + wall
     about = about_unasked("dynamo", _NAME) | {"key": f"dynamo:vllm:{id}", "identity": id}  # each is another model
     begin = Begin(at, about["function"], "torch", None, id, about)
@@ -145,6 +159,7 @@ def _emit(log: Log, model: _Model, id: str) -> None:
     loaded = any(name == _LOAD for name, _, _ in model.phases)
     outcome = "in_progress" if model.begun else "cache_hit" if loaded and not model.compiled else "compiled"
     log.emit(End(end, begin, {"outcome": outcome}))
+    return end
 
 
 def _seconds(match: re.Match[str]) -> int:

@@ -45,6 +45,28 @@ def test_a_reason_of_pytorch_2_0_need_not_be_quoted_nor_the_first_line_dated(tmp
     assert trace.run.started.startswith("2023-02-22")
 
 
+def test_words_of_a_limit_may_be_bold(tmp_path: Path) -> None:
+    text = """\
+> torch._dynamo.convert_frame: [WARNING] torch._dynamo hit config.cache_size_limit (8)
+ torch._dynamo.convert_frame: [WARNING]    function: 'step' (/venv/torch/optim/adam.py:140)
+> torch._dynamo.convert_frame: [WARNING]    **last reason: L['self'].param_groups[0]['lr'] == 0.00125     # _init  # optim/adam.py:163 in step**
+> torch._dynamo.convert_frame: [WARNING] To log all recompilation reasons, use TORCH_LOGS="recompiles".
+"""  # noqa: E501
+    [limit] = (row for row in traced(text, tmp_path).findings if row.kind == "cache_limit")
+    assert limit.evidence[0].endswith("['lr'] was 0.00125")
+
+
+def test_reasons_without_the_recompile_that_they_are_of_are_one(tmp_path: Path) -> None:
+    stamp = "V0316 21:07:52.605000 139637715699520 torch/_dynamo/guards.py:1423] "
+    text = (
+        f"{stamp}[__recompiles_verbose]     guard 0 failures:\n"
+        f"{stamp}[__recompiles_verbose]     - L['self'].param_groups[0]['betas'][0] == 0.925 \n"
+        f"{stamp}[__recompiles_verbose] \n"
+    )
+    [row] = traced(text, tmp_path).recompiles
+    assert "betas" in row.argument
+
+
 def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
     stamp = "V0506 17:15:05.960000 367 torch/_dynamo/guards.py:3384] [0/{}] [__recompiles] "
     text = (
@@ -334,6 +356,47 @@ def test_a_worker_of_vllms_is_its_rank_and_a_cut_line_is_one(tmp_path: Path) -> 
     trace = traced(text + cut, tmp_path)
     assert sorted(row.rank for row in trace.processes) == [1, 3]
     assert trace.run.ended == "killed"
+
+
+def test_the_times_of_vllms_lines_are_read(tmp_path: Path) -> None:
+    text = (
+        "(Worker_TP0 pid=31) INFO 07-02 03:04:05 [backends.py:1128] Dynamo bytecode transform time: 6.25 s\n"
+        "(Worker_TP0 pid=31) INFO 07-02 03:04:25 [monitor.py:53] torch.compile took 18.50 s in total\n"
+    )
+    trace = traced(text, tmp_path)
+    assert "-07-02T03:04:06" in trace.run.started  # the whole of it began 18.5 s before the last line
+    assert not any("no times" in note for note in trace.run.notes)
+
+
+def test_a_total_of_vllms_that_counts_the_models_before_is_not_told_twice(tmp_path: Path) -> None:
+    text = """\
+INFO 08-14 09:10:03 [backends.py:634] Dynamo bytecode transform time: 4.10 s
+INFO 08-14 09:10:05 [backends.py:279] Compiling a graph for dynamic shape takes 3.20 s
+INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.30 s in total
+INFO 08-14 09:10:07 [backends.py:634] Dynamo bytecode transform time: 0.50 s
+INFO 08-14 09:10:07 [backends.py:279] Compiling a graph for dynamic shape takes 0.20 s
+INFO 08-14 09:10:07 [monitor.py:34] torch.compile takes 8.01 s in total
+"""
+    assert [row.wall_ns / 1e9 for row in traced(text, tmp_path).compiles] == pytest.approx([7.3, 0.71])
+
+
+def test_models_of_vllms_that_end_in_one_second_come_one_after_the_other(tmp_path: Path) -> None:
+    text = """\
+INFO 08-14 09:10:06 [backends.py:634] Dynamo bytecode transform time: 4.10 s
+INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.30 s in total
+INFO 08-14 09:10:06 [backends.py:634] Dynamo bytecode transform time: 0.50 s
+INFO 08-14 09:10:06 [monitor.py:34] torch.compile takes 7.80 s in total
+"""
+    trace = traced(text, tmp_path)
+    assert [row.wall_ns / 1e9 for row in trace.compiles] == pytest.approx([7.3, 0.5])
+    assert trace.run.wall_ns / 1e9 == pytest.approx(7.8)
+
+
+def test_vllms_lines_may_be_indented(tmp_path: Path) -> None:
+    line = "    {}INFO 07-02 03:04:05 [backends.py:634] Dynamo bytecode transform time: 6.25 s\n"
+    for before in ("", "(EngineCore_DP0 pid=774) "):
+        trace = traced(line.format(before), tmp_path)
+        assert "-07-02T03:03:58" in trace.run.started
 
 
 TUNED = """\
@@ -1067,6 +1130,30 @@ def test_what_jax_explains_counts_more_than_xlas_alarms(tmp_path: Path) -> None:
     assert (row.function, row.wall_ns) == ("step", 130_500_000_000)
 
 
+UNTRACED = """\
+  File "/repo/venv/jax/_src/core.py", line 1803, in concretization_err_msg
+jax._src.traceback_util.UnfilteredStackTrace: jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[].
+The error occurred while tracing the function assign at /repo/means.py:41 for jit. This concrete value was not available in Python because it depends on the value of the argument points.
+See https://docs.jax.dev/en/latest/errors.html#jax.errors.TracerBoolConversionError
+--------------------
+The stack trace below excludes JAX-internal frames.
+jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[].
+The error occurred while tracing the function assign at /repo/means.py:41 for jit. This concrete value was not available in Python because it depends on the value of the argument points.
+See https://docs.jax.dev/en/latest/errors.html#jax.errors.TracerBoolConversionError
+"""  # noqa: E501
+
+
+def test_a_function_that_jax_could_not_trace_is_one_failed_compile(tmp_path: Path) -> None:
+    other = UNTRACED.replace("assign at /repo/means.py:41", "spread at /repo/means.py:60")
+    cut = UNTRACED.partition("See ")[0].rpartition("The error occurred")[0]
+    trace = traced(UNTRACED + other + cut, tmp_path)
+    places = [coldstep.model.Location("/repo/means.py", line, name) for line, name in ((41, "assign"), (60, "spread"))]
+    assert sorted((row.location for row in trace.compiles), key=str) == places
+    assert [row.outcome for row in trace.compiles] == ["failed", "failed"]
+    assert all("the argument points" in text for text in failures(trace))
+    assert "jax.lax.cond" in render(trace, width=200)
+
+
 # --- torch_xla and TensorFlow -------------------------------------------------------------------------------------
 
 METRICS = """\
@@ -1152,7 +1239,9 @@ def test_what_tensorflow_says_once_of_xla_is_one_compile(tmp_path: Path) -> None
         "I0000 00:00:1704189600.123456 1000 device_compiler.h:186] Compiled cluster using XLA!  This line is logged at "
         "most once for the lifetime of the process.\n"
     )
-    assert [row.stack for row in traced(text, tmp_path).compiles] == ["tensorflow"]
+    trace = traced(text, tmp_path)
+    assert [row.stack for row in trace.compiles] == ["tensorflow"]
+    assert trace.run.started == "2024-01-02T10:00:00.123+00:00"  # of Abseil's stamp, which is a number
 
 
 # --- of the report, and of logs that tell nothing -----------------------------------------------------------------

@@ -4,6 +4,7 @@ source."""
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from coldstep._util.slotted import slotted
 from coldstep.vocabulary import FRAMEWORKS
@@ -28,6 +29,8 @@ _NAMED = re.compile(
 _RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d{1,9})\]|_rank_(?P<of_file>\d{1,9})(?:_|\.log\b)")
 # GitHub: "2026-11-21T07:47:53.1234567Z text"
 _DATE = re.compile(_DATE_TEXT)
+# Abseil: "I0000 00:00:1709832534.134273     948 device_compiler.h:186] text"
+_SINCE_1970 = re.compile(r"[IWEF]0000 00:00:(?P<s>\d{9,10})(?P<fraction>\.\d{1,9}) ")
 _WITHIN_CHARS = 200  # of a line in which a date or a rank is looked for
 
 # GitHub: "train\tRun python train.py\t2026-11-21T07:47:53.1234567Z text"
@@ -58,7 +61,7 @@ _LOGGER = re.compile(
 _SOURCE = re.compile(r"(?P<source>[\w./\\:-]{0,200}\.py:\d+)(?:\] ?| [-|] )")
 # Vllm: "10-08 06:06:34 [backends.py:539] text"
 # Vllm: "02-18 04:51:36 backends.py:577] text"
-_VLLM = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[?[\w/]{1,60}\.py:\d{1,6}\] ?")
+_VLLM = re.compile(r"(?P<day>\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d) \[?[\w/]{1,60}\.py:\d{1,6}\] ?")
 # Vllm: "(EngineCore pid=7) text"
 # Vllm: "(Worker_TP1_EP1 pid=7) text"
 # Ray: "(RayTrainWorker pid=7, ip=10.0.0.2) text"
@@ -66,6 +69,9 @@ _PID = re.compile(
     r"\((?:[^()]|\([^()]{0,40}\)){0,60}?\b(?:(?:rank=|Worker_TP)(?P<rank>\d{1,6})(?:_EP\d{1,6})? )?pid=(?P<pid>\d{1,9})"
     r"(?:, ip=(?P<worker>[\w.:-]{1,60}))?\):? ?"
 )
+# Markdown: "    (EngineCore pid=7) text"
+# Markdown: "    INFO 10-08 06:06:34 [backends.py:539] text"
+_INDENTED = re.compile(r" {1,8}(?=\(\w[^()]{0,60} pid=\d|[A-Z]{4,8} \d\d-\d\d \d\d:\d\d:)")
 # Journald: "Nov 21 07:47:53 node1 python[123]: text"
 _JOURNAL = re.compile(
     r"[A-Z][a-z]{2} [ \d]?\d (?P<date>\d\d:\d\d:\d\d(?:\.\d+)?) (?P<worker>[\w.-]{1,100}) "
@@ -111,6 +117,8 @@ _BEHIND = re.compile(
     r"| [\[(](?:jax|torch|absl)[\w.]{0,200}(?::\d+)?[\])]"
     r"|(?<!\s)\s{2,400}[\w.-]{1,100}\.py:\d+)$"
 )
+# Markdown: "   **last reason: 0/7: m == 3**"
+_BOLD = re.compile(r"^(\s{0,8})\*\*(?=\w)(.+?)(?:\*\*)?$")
 # Pdsh: "node12"
 _DIGITS = re.compile(r"\d+")
 
@@ -126,7 +134,7 @@ class Carried:
     date: str = ""
     """The date that stands before all else: "2026-11-21T07:47:53.123Z"; empty where there is none."""
     stamp: tuple[str, str] | None = None
-    """The framework's own: "1121", "07:47:53.363000"."""
+    """The framework's own, or vLLM's: "1121", "07:47:53.363000"."""
     is_stamped: bool = False
     """Whether it has what PyTorch puts before each line of a message, and not before the first alone."""
     logged: str = ""
@@ -156,7 +164,9 @@ def read(line: str, labels: bool = False) -> Carried:
         carried.rank = int(rank["rank"] or rank["of_file"])
     date = _DATE.search(line, 0, _WITHIN_CHARS) if not carried.date and carried.stamp is None else None
     carried.date = date[0] if date is not None else carried.date
-    carried.text = _BEHIND.sub("", carried.text)
+    if not carried.date and (since := _SINCE_1970.search(line, 0, _WITHIN_CHARS)):
+        carried.date = f"{datetime.fromtimestamp(int(since['s']), UTC):%Y-%m-%dT%H:%M:%S}{since['fraction']}"
+    carried.text = _BOLD.sub(r"\1\2", _BEHIND.sub("", carried.text)) if "**" in line else _BEHIND.sub("", carried.text)
     return carried
 
 
@@ -193,7 +203,8 @@ def _read_stamp(carried: Carried, stamp: re.Match[str]) -> None:
 
 def _read_pieces(carried: Carried, line: str, labels: bool) -> int:
     """What is known to stand before a text. Returns where the text begins."""
-    at = 0
+    indent = _INDENTED.match(line)
+    at = indent.end() if indent is not None else 0
     for _ in range(_MOST_PIECES):
         piece_match = next((match for piece in _PIECES if (match := piece.match(line, at)) and match.end() > at), None)
         if piece_match is None:
@@ -212,6 +223,8 @@ def _keep(carried: Carried, fields: dict[str, str]) -> None:
         carried.logged = fields["date"]
         if len(fields["date"]) > len("07:47:53.123456789"):
             carried.date = carried.date or fields["date"]
+    if "day" in fields and not carried.date:
+        carried.stamp = fields["day"].replace("-", ""), fields["time"]
     if "rank" in fields:
         carried.rank = int(fields["rank"])
     if "pid" in fields:
