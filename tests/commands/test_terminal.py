@@ -224,7 +224,7 @@ def test_the_rest_of_the_run_is_in_a_line() -> None:
     trace.run.wall_ns += moved
     trace.processes[0].wall_ns += moved
     text = " ".join(render(trace).split())
-    assert f"{duration(trace.run.wall_ns)} in all" in text
+    assert f"{duration(trace.processes[0].before_trace_ns + trace.run.wall_ns)} in all" in text
     assert re.search(r"Then 32\.\d s to the end of the run: 7 steps 27\.\d s; 4\.9 s between and after them, ", text)
     assert "the longest 4.9 s before torch step 7; 1 compile of GPT.forward there, 20.0 s." in text
     assert "the longest 4.9 s before torch step 7; 1 compile of GPT.forward there, 20.0 s." in page(trace)

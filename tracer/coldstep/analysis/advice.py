@@ -114,6 +114,7 @@ _BETA = expression(r"^optimizer(\.param_groups\[\d+\]\['betas'\])\[\d\]$")
 _RATE = expression(r"^optimizer\.param_groups\[\d+\]\['lr'\]$")
 DEFAULT_DEVICE, _COMMITTED, _WEAK = "jax_default_device", " committed", " weak"
 _FILTER_JIT = "filter_jit"
+_JIT = "jit"
 _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
 # coldstep: "Schedule #2"
@@ -447,7 +448,9 @@ def _of_jax(row: Recompile, seen: Seen) -> str | None:
     if any(change.mechanism == "shape" for change in row.changes) or _is_a_choice(row):
         return "static choice"
     if (row.argument or "").isidentifier():
-        return "number passed to Equinox" if _FILTER_JIT in seen.place.decorator else "static number"
+        if _FILTER_JIT in seen.place.decorator:
+            return "number passed to Equinox"
+        return "static number" if _JIT in seen.place.decorator else "static number, of Equinox perhaps"
     if _FILTER_JIT in seen.place.decorator and seen.place.only:
         if _number(row, seen):
             return "number given to Equinox"

@@ -100,13 +100,19 @@ def _stack(trace: Trace, finding: Finding) -> str:
     return f"{trace.vocabulary.stacks[stack].packages[0]}: " if stack in trace.vocabulary.stacks else ""
 
 
+def lasted_ns(trace: Trace) -> int:
+    """How long the run took: of one process from its start, of several from the begin of the first trace."""
+    before = trace.processes[0].before_trace_ns if len(trace.processes) == 1 else 0
+    return before + trace.run.wall_ns
+
+
 def _title(trace: Trace, blind: bool) -> str:
     if not trace.answers:
         return _nothing(trace, blind)
     spent = sum(row.cost_ns for row in trace.answers)
     if not spent or from_log(trace) or len(trace.processes) != 1:
         return "What to change"
-    whole = trace.processes[0].before_trace_ns + trace.processes[0].wall_ns
+    whole = lasted_ns(trace)
     return f"What to change: {duration(spent)} of the run's {duration(whole)}" if spent < whole else "What to change"
 
 

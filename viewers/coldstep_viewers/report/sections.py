@@ -12,7 +12,7 @@ from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.rows.intervals import alone
 from coldstep.vocabulary import OURS, STACKS
 from coldstep_viewers.report import after_ready, memory_and_ranks
-from coldstep_viewers.report.answers import head, numbers
+from coldstep_viewers.report.answers import head, lasted_ns, numbers
 from coldstep_viewers.report.cache_reuse import next_process
 from coldstep_viewers.report.document import Cell, Document, Item, Part, Section, Table, line, paragraph
 from coldstep_viewers.report.folding import SHORTENED, at_one_place
@@ -80,7 +80,7 @@ def _about(trace: Trace) -> Iterator[str]:
     yield from filter(None, (" ".join(trace.run.command), trace.run.started[:19].replace("T", " ")))
     yield from (f"{name} {version}" for name, version in versions.items())
     if not from_log(trace):
-        yield f"{duration(trace.run.wall_ns)} in all"
+        yield f"{duration(lasted_ns(trace))} in all"
 
 
 def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Part]]]:

@@ -373,6 +373,13 @@ REMEDIES = {
     "static choice": Row("Each value of {argument} is a program of its own: keep them few.", how="none"),
     "static number": Row(
         "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
+        "compiled in. Where the code needs the number itself, for a shape or a branch, it has to stay static: keep its "
+        "values few.",
+        instead="{rewritten}",
+        changes="rounding",
+    ),
+    "static number, of Equinox perhaps": Row(
+        "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
         "compiled in (in Equinox, where each Python number is static, pass jnp.asarray({argument})). Where the code "
         "needs the number itself, for a shape or a branch, it has to stay static: keep its values few.",
         instead="{rewritten}",
