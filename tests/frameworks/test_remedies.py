@@ -144,6 +144,7 @@ GONE = {
     "jax_nnx_step": ("eager_compiles", "rounding"),
     "jax_nothing_compiled": ("eager_compiles", "rounding"),
     "jax_outermost": ("fast_path_miss", "rounding"),
+    "jax_switched_off": ("uncompiled", "rounding"),
     "jax_scan_by_itself": ("eager_compiles", "rounding"),
     "jax_uncompiled_step": ("eager_compiles", "rounding"),
     "jax_window": ("failed_compile", "nothing"),

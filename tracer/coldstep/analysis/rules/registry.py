@@ -11,6 +11,7 @@ from coldstep.analysis.remedies.static_numbers import without_static
 from coldstep.analysis.rules import (
     dynamo,
     jax,
+    jax_switch,
     jax_values,
     keras,
     tensorflow,
@@ -63,6 +64,7 @@ RULES: Mapping[str, Rules] = {
         jax.REMEDIES,
         rewrites={"static_argument": without_static},
         findings=(jax.captured_constants,),
+        uncompiled=(jax_switch.jitted_again,),
         instead=jax.instead,
         mends=(keras.eagerly, jax.rewritten),
         value=jax_values.value,
