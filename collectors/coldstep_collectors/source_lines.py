@@ -1,5 +1,5 @@
-"""Finds statements of the user's: by a line of theirs the `with` around it, the assignment before it; by a text the call
-that is given it."""
+"""Finds statements of the user's: by a line of theirs the `with` around it, the assignment before it; by a text the
+call that is given it."""
 
 from __future__ import annotations
 

@@ -153,6 +153,7 @@ GONE = {
     "tensorflow_functions_eagerly": ("uncompiled", "rounding"),
     "tensorflow_optimizer": ("failed_compile", "nothing"),
     "tensorflow_run_eagerly": ("uncompiled", "rounding"),
+    "tensorflow_unrolled": ("unrolled", "rounding"),
     "torch_class": ("graph_break", "nothing"),
     "torch_dropped": ("uncompiled", "nothing"),
     "torch_dropped_function": ("uncompiled", "nothing"),

@@ -35,6 +35,7 @@ from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private import keras_models, programs
 from coldstep_collectors.tensorflow._private.hooks import Internals, Keep, Tracing, Watch, instance_of
 from coldstep_collectors.tensorflow._private.names import NEWEST
+from coldstep_collectors.tensorflow._private.written import written
 from coldstep_collectors.tensorflow.compiled_again import CompiledAgain
 from coldstep_collectors.tensorflow.compiles import Compile
 from coldstep_collectors.tensorflow.describe import Describer
@@ -42,12 +43,14 @@ from coldstep_collectors.tensorflow.direct_calls import DirectCalls
 from coldstep_collectors.tensorflow.eager_steps import EagerSteps
 from coldstep_collectors.tensorflow.slow_calls import TRACK, XLA, SlowCalls
 from coldstep_collectors.tensorflow.user_code import failure
+from coldstep_collectors.unrolled import unrolled
 from coldstep_collectors.values import Numbers, quoted
 
 TRACE, AUTOGRAPH, VARIABLES = "tensorflow.trace", "tensorflow.autograph", "tensorflow.variables"
 GRADIENT, GRAPPLER = "tensorflow.gradient", "tensorflow.grappler"
 CONTEXT = "tensorflow.context"
 _AUTOGRAPH_NS = 200_000  # of a function that is rewritten: below that it was remembered
+_LONG_NS = 200_000_000  # of a trace: a shorter one holds no loop that is worth a change
 _LOOKED_AT_CALLS = 8  # the first calls of a graph, before each of which it is asked what has changed; then ever fewer
 _NOT_RECORDED = (
     Unseen("devices, and what ran on them (TensorFlow's own profiler records that)"),
@@ -241,6 +244,8 @@ class TensorFlow:
         is_users = compile.about["origin"] == "user" and parent is None
         if is_users:
             made |= self._again.about(self._describer.running_model(sys._getframe(1)))
+            if ns - opened.begin.ns > _LONG_NS:
+                made["unrolled"] = self._unrolled(compile, concrete)
         self._close(ns, opened, made)
         if is_users:
             self._keep_ir(compile, concrete)
@@ -254,6 +259,10 @@ class TensorFlow:
         compile.variables = _variables(compile, concrete) if compile.holds_xla else []
         if (name := private.name_of(concrete)) is not None:
             self._watch(name, compile, gradients=parent is None and private.computes_gradients(concrete))
+
+    def _unrolled(self, compile: Compile, concrete: Any) -> Args | None:
+        with own_time(self._sink.emit, "look at the graph"):
+            return unrolled(written(concrete.graph, compile.about["caller"], self._describer.places.is_users))
 
     def _around(self) -> Compile | None:
         """The trace that goes on on another thread while this one adds to its graph, for a replica of a strategy."""
