@@ -8,8 +8,8 @@ from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.layers import as_scan
 from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
-from coldstep.analysis.remedies.tensor_range import over_tensor
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.tensor_range import over_tensor
 from coldstep.analysis.rules.jax import OF_LAYERS
 from coldstep.analysis.rules.registry import rules_of
 from coldstep.model import Compile, Finding, Trace, Unrolled

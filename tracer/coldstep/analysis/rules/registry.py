@@ -17,6 +17,7 @@ from coldstep.analysis.rules import (
     tensorflow,
     tensorflow_eager,
     tensorflow_keras,
+    tensorflow_vectorized,
     torch_values,
     torch_xla,
 )
@@ -79,7 +80,11 @@ RULES: Mapping[str, Rules] = {
         rewrites={"baked_constant": with_dynamic_slice},
         type_beside=type_beside,
         drop="drop_remainder=True",
-        findings=(tensorflow.second_traces, tensorflow_keras.models_made_anew),
+        findings=(
+            tensorflow.second_traces,
+            tensorflow_keras.models_made_anew,
+            tensorflow_vectorized.made_in_each_call,
+        ),
         uncompiled=(tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
         instead=tensorflow.instead,
         mends=(tensorflow.made_before,),
