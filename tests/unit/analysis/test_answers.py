@@ -78,6 +78,18 @@ def test_a_loop_that_pays_in_each_turn_comes_before_what_ran_once(tmp_path: Path
     assert {*texts} == {"loop", "start"}
 
 
+def test_what_a_cache_does_not_keep_comes_behind_what_compiles_again_in_the_steps(tmp_path: Path) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    trace.findings = [
+        finding("cache_miss", "note", "not kept", cost_ns=5_000_000_000, advice="Keep it.", refs=["c"]),
+        finding("recompile", "warning", "again", cost_ns=600_000_000, advice="Keep it the same.", refs=["d"]),
+    ]
+    for number, row in enumerate(trace.findings):
+        row.id = f"f{number}"
+    assert [row.text for row in answers(trace)] == ["again", "not kept"]
+
+
 def test_where_nothing_needs_a_change_that_is_the_first_sentence(tmp_path: Path) -> None:
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")
