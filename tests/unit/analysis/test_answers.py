@@ -95,6 +95,9 @@ def test_where_nothing_needs_a_change_that_is_the_first_sentence(tmp_path: Path)
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.answers == []
     assert head(trace).title.startswith("Nothing to change: 1 compile, none of them a recompile")
+    broken = coldstep.load(next(path for path in TRACES if path.stem == "torch_train")).graph_breaks[0]
+    trace.graph_breaks.append(broken)
+    assert head(trace).title.startswith("Nothing to change: 1 compile, none of them a recompile, and 1 graph break")
 
 
 def test_what_a_library_compiled_is_not_called_nothing(tmp_path: Path) -> None:
