@@ -361,6 +361,8 @@ def test_a_graph_break_is_named_by_what_broke_it(reason: str, text: str) -> None
         ),
         ("Failed to trace builtin operator `print`: Dynamo does not know how to trace it.", "Print or warn"),
         ("Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`.", "Call zero_grad()"),
+        ("Dynamic shape operator (aten.repeat_interleave.Tensor)", "output_size"),
+        ("Dynamic shape operator (aten.bincount.default)", "capture_dynamic_output_shape_ops"),
     ],
 )
 def test_the_advice_for_a_graph_break_fits_what_broke_it(reason: str, advised: str) -> None:
