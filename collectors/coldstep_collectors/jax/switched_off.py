@@ -1,4 +1,4 @@
-"""Sees that `jax_disable_jit` is on: what is jitted then runs operation by operation, and each operation compiles."""
+"""Sees that `jax_disable_jit` is on: jitted functions then run operation by operation, each of which compiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from coldstep.clock import now
-from coldstep.collector import SessionSink
+from coldstep.collector import AheadSink
 from coldstep.events import Args, Finding
 from coldstep.places import location
 from coldstep_collectors.source_lines import calls_with
@@ -20,7 +20,7 @@ _TEXT = f"{_NAME} is on: jitted functions run operation by operation, each compi
 class SwitchedOff:
     """Counts the operations that compile, and looks for the switch at the end: JAX has it off while it compiles one."""
 
-    def __init__(self, sink: SessionSink, jax: Any) -> None:
+    def __init__(self, sink: AheadSink, jax: Any) -> None:
         self._sink, self._config = sink, jax.config
         self._operations = 0
         self._caller: Args | None = None

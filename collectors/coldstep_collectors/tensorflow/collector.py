@@ -25,7 +25,7 @@ from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import SessionSink, own_time
 from coldstep.events import Args, Begin, End, Finding
-from coldstep.places import frames, location
+from coldstep.places import Places, frames, location
 from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch, undo_all
@@ -211,8 +211,7 @@ class TensorFlow:
         args: Args = {"part": part, **compile.about, "parent": parent.id if parent is not None else None}
         if compile.traced == 1 and parent is None and (before := self._before(tracing, about)):
             args |= {"earlier": True, "before": before}
-        if compile.made:
-            args["variables"] = compile.made
+        args |= {"variables": compile.made} if compile.made else {}
         opened = self._open(ns, compile, args, TRACE)
         opened.rest, opened.parent = tracing.rest(), parent
         thread.traces.append(opened)
@@ -243,9 +242,8 @@ class TensorFlow:
             made["operations"] = {"func_graph": operations}
         is_users = compile.about["origin"] == "user" and parent is None
         if is_users:
-            made |= self._again.about(self._describer.running_model(sys._getframe(1)))
-            if ns - opened.begin.ns > _LONG_NS:
-                made["unrolled"] = self._unrolled(compile, concrete)
+            model = self._describer.running_model(sys._getframe(1))
+            made |= self._again.about(model) | _unrolled(opened, ns, concrete, self._describer.places, self._sink)
         self._close(ns, opened, made)
         if is_users:
             self._keep_ir(compile, concrete)
@@ -259,10 +257,6 @@ class TensorFlow:
         compile.variables = _variables(compile, concrete) if compile.holds_xla else []
         if (name := private.name_of(concrete)) is not None:
             self._watch(name, compile, gradients=parent is None and private.computes_gradients(concrete))
-
-    def _unrolled(self, compile: Compile, concrete: Any) -> Args | None:
-        with own_time(self._sink.emit, "look at the graph"):
-            return unrolled(written(concrete.graph, compile.about["caller"], self._describer.places.is_users))
 
     def _around(self) -> Compile | None:
         """The trace that goes on on another thread while this one adds to its graph, for a replica of a strategy."""
@@ -502,6 +496,14 @@ class TensorFlow:
         self._sink.emit(End(ns, opened.phase))
         self._sink.emit(End(ns, opened.begin, args, later))
         self._sink.compile_closed()
+
+
+def _unrolled(opened: _Open, ended: int, concrete: Any, places: Places, sink: SessionSink) -> Args:
+    """The loop of which a graph holds every turn, where it took long to trace."""
+    if ended - opened.begin.ns <= _LONG_NS:
+        return {}
+    with own_time(sink.emit, "look at the graph"):
+        return {"unrolled": unrolled(written(concrete.graph, opened.compile.about["caller"], places.is_users))}
 
 
 def _variables(compile: Compile, concrete: Any) -> list[tuple[str, weakref.ref[Any]]]:

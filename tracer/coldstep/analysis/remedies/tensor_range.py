@@ -1,4 +1,4 @@
-"""A Python loop over a range in a traced function of TensorFlow's, over `tf.range`: AutoGraph then keeps it a loop."""
+"""A Python loop over a range in a function that TensorFlow traces, over `tf.range`: AutoGraph then keeps it a loop."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from coldstep.analysis.remedies.edits import is_call
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
-from coldstep.analysis.steps.eager_programs import is_small_program
 from coldstep.model import Finding, Remedy, Trace
 
 _NAME = "jax_disable_jit"
@@ -26,7 +25,9 @@ def jitted_again(trace: Trace, row: Finding) -> list[Remedy]:
     """What to do about one of these, which then costs what the operations took."""
     if not _is_of(row):
         return []
-    programs = [each for each in trace.compiles if each.process == row.process and is_small_program(each)]
+    programs = [
+        each for each in trace.compiles if (each.process, each.origin, each.parent) == (row.process, "eager", None)
+    ]
     row.cost_ns, row.refs = sum(each.wall_ns for each in programs), [each.id for each in programs]
     at = row.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""

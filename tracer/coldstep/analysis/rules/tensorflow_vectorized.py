@@ -1,5 +1,5 @@
-"""What TensorFlow vectorizes (jacobian, batch_jacobian, vectorized_map): outside of any `tf.function` each call makes a
-function of its own, and traces it."""
+"""Calls that vectorize (jacobian, batch_jacobian, vectorized_map): outside of any `tf.function` each makes a function
+of its own, and traces it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made_in_each_call(trace: Trace) -> Iterator[Finding]:
             rows[0],
             "eager_compiles",
             "warning",
-            f"{text}: what vectorizes in this line makes one in each call outside of a tf.function",
+            f"{text}: the call that vectorizes in this line makes one each time, outside of a tf.function",
             cost_ns=sum(row.wall_ns for row in rows),
             refs=[row.id for row in rows],
         )
