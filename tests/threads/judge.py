@@ -47,6 +47,7 @@ _KINDS = {
     "config": ("thread_limit",),
     "other: DDP buckets split the graph": ("split_graph",),
     "other: the compiled wrapper is bypassed": ("uncompiled",),
+    "other: the first trace makes variables": ("second_trace",),
 }
 """By mechanism, the kinds of findings that name it."""
 

@@ -43,7 +43,7 @@ TrustRegion(rosenbrock).minimize(jnp.array([-1.0, 1.0, 0.5], "float32"))
 # asked = "The trust region subproblem's solver is compiled twice: alpha is None first, then a float."
 # answer = "None is another structure than a number: set default values as their final type."
 # stack = "jax"
-# mechanism = "pytree"
+# mechanism = "type"
 # argument = "initial_alpha"
 # before = "None"
 # after = ""

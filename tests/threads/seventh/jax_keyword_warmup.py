@@ -38,7 +38,7 @@ for _ in range(5):
 # No: keywords are not matched with parameters, so these are different signatures, and the latter does not hit \
 # the cache of the former."""
 # stack = "jax"
-# mechanism = "pytree"
+# mechanism = "keyword"
 # argument = "params"
 # before = ""
 # after = ""

@@ -54,7 +54,7 @@ for _ in range(5):
 # asked = "torch.compile is slower than eager on every workload: the model compiles to 42 graphs."
 # answer = "The breaks are Tensor.item() and torch.bincount: write these so that Dynamo traces them."
 # stack = "torch"
-# mechanism = "graph_break:data_dependent"
+# mechanism = "graph_break:skipped_frame"
 # argument = "torch.bincount"
 # before = ""
 # after = ""
