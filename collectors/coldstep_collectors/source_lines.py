@@ -1,4 +1,5 @@
-"""Finds statements of the user's by a line of theirs: the `with` around it, the assignment before it."""
+"""Finds statements of the user's: by a line of theirs the `with` around it, the assignment before it; by a text the
+call that is given it."""
 
 from __future__ import annotations
 
@@ -27,6 +28,18 @@ def assigned_before(file: str, line: int, name: str) -> int | None:
         return isinstance(node, ast.Assign) and [*map(ast.unparse, node.targets)] == [name]
 
     return max((_first(node) for node in _nodes(file, assigns) if _last(node) < line), default=None)
+
+
+def calls_with(file: str, text: str) -> int | None:
+    """The line of the first statement that does nothing but call something with a text, written out, as an argument."""
+
+    def calls(node: ast.AST) -> bool:
+        match node:
+            case ast.Expr(value=ast.Call(args=[ast.Constant(value=value), *_])):
+                return bool(value == text)
+        return False
+
+    return min((_first(node) for node in _nodes(file, calls)), default=None)
 
 
 def _nodes(file: str, wanted: Callable[[ast.AST], bool]) -> list[ast.stmt]:

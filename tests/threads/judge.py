@@ -28,7 +28,10 @@ FIFTH = sorted(Path(__file__).with_name("fifth").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the fourth set."""
 SIXTH = sorted(Path(__file__).with_name("sixth").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the fifth set."""
-SETS = {"second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH}
+SEVENTH = sorted(Path(__file__).with_name("seventh").glob("*.py"))
+"""Taken before coldstep's analysis was read, after it was mended for the sixth set."""
+SETS = {"second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH,
+        "seventh": SEVENTH}  # fmt: skip
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")
@@ -44,6 +47,7 @@ _KINDS = {
     "config": ("thread_limit",),
     "other: DDP buckets split the graph": ("split_graph",),
     "other: the compiled wrapper is bypassed": ("uncompiled",),
+    "other: the first trace makes variables": ("second_trace",),
 }
 """By mechanism, the kinds of findings that name it."""
 

@@ -12,7 +12,7 @@ from scenarios import warm
 
 import coldstep
 from coldstep_viewers.report.terminal import render
-from threads.judge import FIFTH, FOURTH, PROGRAMS, SECOND, SIXTH, THIRD, answered, header
+from threads.judge import FIFTH, FOURTH, PROGRAMS, SECOND, SEVENTH, SIXTH, THIRD, answered, header
 
 DOZEN = (
     "jax_debug_callback_dispatch", "jax_env_reset_pose_baked", "jax_fori_collect_new_closure",
@@ -42,7 +42,9 @@ def test_the_first_answer_is_the_maintainers(name: str, tmp_path: Path) -> None:
     assert next(at for at, line in enumerate(lines, 1) if line.startswith("What to change")) <= 12
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, *SECOND, *THIRD, *FOURTH, *FIFTH, *SIXTH], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "program", [*PROGRAMS, *SECOND, *THIRD, *FOURTH, *FIFTH, *SIXTH, *SEVENTH], ids=lambda path: path.stem
+)
 def test_a_header_has_the_threads_answer(program: Path) -> None:
     about, lines = header(program), program.read_text().splitlines()
     assert about["address"].startswith("https://")

@@ -31,6 +31,7 @@ from coldstep_collectors.jax._private.names import NEWEST, PYTHON_DISPATCH, REAL
 from coldstep_collectors.jax.describe import Describer
 from coldstep_collectors.jax.lookahead import Prospects
 from coldstep_collectors.jax.stale import Stale
+from coldstep_collectors.jax.switched_off import SwitchedOff
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.unrolled import unrolled
@@ -125,6 +126,7 @@ class Jax:
         self._programs: dict[int, tuple[weakref.ref[Any], _Compile]] = {}
         self._traced: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._stale: Stale | None = None
+        self._switched_off: SwitchedOff | None = None
 
     def start(self, sink: AheadSink) -> None:
         """Attach when JAX is there."""
@@ -136,6 +138,8 @@ class Jax:
         """Unregister all listeners and give back the slots that are still ours."""
         if self._stale is not None:
             self._stale.tell()
+        if self._switched_off is not None:
+            self._switched_off.tell()
         while self._thread.open and self._thread.open[-1].phase is None:
             self._abandon()
         left = undo_all(self._undo)
@@ -150,6 +154,7 @@ class Jax:
         self._internals = internals
         self._describer = Describer(jax, internals)
         self._stale = Stale(sink, jax)
+        self._switched_off = SwitchedOff(sink, jax)
         self._prospects = Prospects(sink, self._describer)
         sink.on_first_step(sink.guarded(self.name, self._prospects.ahead))
         self._lookups = Lookups(internals.missing, partial(sink.guarded, self.name))
@@ -407,6 +412,8 @@ class Jax:
             self._stale.look()
             if phase == TRACE and compile.about["origin"] == "user" and compile.captures is None:
                 compile.captures = self._describer.captures(dispatch, self._stale.owner)
+        if self._switched_off is not None:
+            self._switched_off.compiles(compile.about)
         begin = Begin(ns, compile.about["function"], "jax", compile=compile.id, args=args)
         segment = _Segment(compile, begin, function, dispatch.frame)
         stack.append(segment)

@@ -376,6 +376,8 @@ def test_a_graph_break_is_named_by_what_broke_it(reason: str, text: str) -> None
             "Set torch._dynamo.config.allow_rnn=True to enable it.",
         ),
         (_DELAYED.format("Getting an inplace view on a graph input is not supported"), "x = x.t() for x.t_()"),
+        ("Dynamic shape operator (aten.repeat_interleave.Tensor)", "output_size"),
+        ("Dynamic shape operator (aten.bincount.default)", "capture_dynamic_output_shape_ops"),
     ],
 )
 def test_the_advice_for_a_graph_break_fits_what_broke_it(reason: str, advised: str) -> None:

@@ -78,11 +78,26 @@ def test_a_loop_that_pays_in_each_turn_comes_before_what_ran_once(tmp_path: Path
     assert {*texts} == {"loop", "start"}
 
 
+def test_what_a_cache_does_not_keep_comes_behind_what_compiles_again_in_the_steps(tmp_path: Path) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    trace.findings = [
+        finding("cache_miss", "note", "not kept", cost_ns=5_000_000_000, advice="Keep it.", refs=["c"]),
+        finding("recompile", "warning", "again", cost_ns=600_000_000, advice="Keep it the same.", refs=["d"]),
+    ]
+    for number, row in enumerate(trace.findings):
+        row.id = f"f{number}"
+    assert [row.text for row in answers(trace)] == ["again", "not kept"]
+
+
 def test_where_nothing_needs_a_change_that_is_the_first_sentence(tmp_path: Path) -> None:
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.answers == []
     assert head(trace).title.startswith("Nothing to change: 1 compile, none of them a recompile")
+    broken = coldstep.load(next(path for path in TRACES if path.stem == "torch_train")).graph_breaks[0]
+    trace.graph_breaks.append(broken)
+    assert head(trace).title.startswith("Nothing to change: 1 compile, none of them a recompile, and 1 graph break")
 
 
 def test_what_a_library_compiled_is_not_called_nothing(tmp_path: Path) -> None:

@@ -105,10 +105,19 @@ _BY_REASON = (
         "be compiled, or give the operator one (torch.library.register_fake).",
     ),
     _Advice(
+        # PyTorch 2.13: "Dynamic shape operator (aten.repeat_interleave.Tensor)"
+        expression(r"aten\.repeat_interleave\.Tensor"),
+        "Give repeat_interleave the size of its result, output_size=…, where you know it (the sum of the repeats): it "
+        "then depends on no tensor's value.",
+        "{library} repeats elements there by a tensor of counts: give it the size of the result (output_size), if it "
+        "takes one.",
+    ),
+    _Advice(
         # PyTorch 2.13: "Dynamic shape operator"
         expression(r"[Dd]ynamic shape operator|capture_dynamic_output_shape_ops"),
         "Replace the operator by one whose result has a fixed shape (a mask, torch.where), or set "
-        "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
+        "torch._dynamo.config.capture_dynamic_output_shape_ops = True, which Inductor fails to compile where such a "
+        "size comes to a convolution, say.",
         "{library} uses an operator there whose result has as many elements as the data say: set "
         "torch._dynamo.config.capture_dynamic_output_shape_ops = True.",
         {"TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": "1"},

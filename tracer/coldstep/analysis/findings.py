@@ -26,6 +26,7 @@ from coldstep.analysis.recompiles.further import further
 from coldstep.analysis.recompiles.many_variants import of_variants
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.reported import reported
+from coldstep.analysis.rules.jax_switch import is_switched_off
 from coldstep.analysis.rules.registry import RULES, rules_of
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
@@ -48,7 +49,8 @@ _INTO_THE_STEP = (
 def findings(trace: Trace) -> list[Finding]:
     """All findings, the costliest first; what could not be observed comes first of all."""
     compiles = {row.id: row for row in trace.compiles}
-    eager, also = _eager(trace), further(trace)
+    also = further(trace)
+    eager = [row for row in _eager(trace) if not is_switched_off(trace, row.process)]
     rows = [
         *_blind(trace),
         *(_recompile(trace, row, compiles[row.compile], also.get(row.id, [])) for row in trace.recompiles),

@@ -9,6 +9,7 @@ from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.layers import as_scan
 from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.tensor_range import over_tensor
 from coldstep.analysis.rules.jax import OF_LAYERS
 from coldstep.analysis.rules.registry import rules_of
 from coldstep.model import Compile, Finding, Trace, Unrolled
@@ -50,16 +51,20 @@ def unrolled_loops(trace: Trace) -> Iterator[Finding]:
 
 
 def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
-    """The loop, and how it is written as one that the program holds once: of JAX's, where that is the same."""
-    block = block_around(trace.blocks, loop.location) if compile_.stack == "jax" else None
+    """The loop, and how it is written as one that the program holds once: of JAX's and
+    TensorFlow's, where that is the same."""
+    block = block_around(trace.blocks, loop.location) if compile_.stack != "dynamo" else None
     arrays = {each.argument for each in compile_.inputs or ()} if loop.location.function == compile_.function else set()
     written = None
-    if block is not None and loop.layers:
+    if compile_.stack == "tensorflow":
+        written = over_tensor(block, loop.location.line) if block is not None else None
+    elif block is not None and loop.layers:
         written = as_scan(block, loop.location.line, {each.argument: each.type for each in compile_.inputs or ()})
     elif block is not None:
         written = as_fori_loop(block, loop.location.line, arrays) or as_vmap(block, loop.location.line, arrays)
     if written is None:
-        return Case(id_, {"loop": ""}, _around(trace, compile_, loop))
+        place = _around(trace, compile_, loop) if compile_.stack != "tensorflow" else NOWHERE
+        return Case(id_, {"loop": ""}, place)
     return Case(id_, {"loop": written.code}, Place(written.location, lines=written.lines))
 
 

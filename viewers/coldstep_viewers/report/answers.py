@@ -131,7 +131,8 @@ def _nothing(trace: Trace, blind: bool) -> str:
     if trace.cost:
         first = kinds(trace.intervals)[trace.cost[0].process, trace.cost[0].name][0]
         paid = f"; the first {unit(first)} took {duration(first.wall_ns)}"
-    return f"Nothing to change: {count(made, 'compile')}, {_again(trace)}{paid}"
+    broken = f", and {count(len(trace.graph_breaks), 'graph break')}" if trace.graph_breaks else ""
+    return f"Nothing to change: {count(made, 'compile')}, {_again(trace)}{broken}{paid}"
 
 
 def _outside(trace: Trace) -> str:

@@ -25,7 +25,8 @@ TAKE_FUNCTIONS = ("scan", "while", "cond", "custom_jvp_call", "custom_vjp_call",
 """Operations that are given functions."""
 INTO_THE_FUNCTION = (
     "Move this operation into the jitted function, or keep its shapes and its Python numbers (an exponent, an axis, a "
-    "size) the same: for each new one it compiles another program."
+    "size) the same: for each new one it compiles another program. Where they have to differ (to cut or pad data of "
+    "any lengths), do it on the host, in NumPy: np.asarray(x) first."
 )
 """What to do about an eager operation that compiles again and again."""
 DEFINED_ONCE = (
@@ -344,7 +345,10 @@ REMEDIES = {
         "jnp.asarray(…).",
         above=_STRONG,
     ),
-    "type": Row("Pass {argument} in its final form at the first call: zeros of the right shapes instead of None."),
+    "type": Row(
+        "Pass {argument} in its final form at the first call: instead of None an array of the same shape and dtype, "
+        "which holds what the function computes where it is given None (zeros, where it takes None for nothing)."
+    ),
     "sharding": Row(
         "Put {argument} where it belongs once, before the loop: jax.device_put((params, state), sharding)."
     ),

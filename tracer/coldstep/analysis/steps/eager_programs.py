@@ -78,9 +78,10 @@ def is_small_program(row: Compile) -> bool:
 
 
 def is_paid_once(row: Finding) -> bool:
-    """Whether a finding is of an initialisation's programs: no step and no loop runs them again."""
+    """Whether a finding is of an initialisation's programs, or of what a cache does not keep: a process pays it once,
+    and no step and no loop again."""
     made = any(each.id.startswith(MADE) for each in row.remedies)
-    return row.kind == "eager_compiles" and (made or row.advice in (ONE_JIT, SOME_JIT))
+    return row.kind == "cache_miss" or (row.kind == "eager_compiles" and (made or row.advice in (ONE_JIT, SOME_JIT)))
 
 
 def repeated(trace: Trace) -> list[Repeated]:

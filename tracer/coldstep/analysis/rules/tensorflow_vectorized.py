@@ -1,0 +1,40 @@
+"""Calls that vectorize (jacobian, batch_jacobian, vectorized_map): outside of any `tf.function` each makes a function
+of its own, and traces it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from coldstep._util.figures import times
+from coldstep.analysis.make_finding import of_compile
+from coldstep.analysis.remedies.table import advice
+from coldstep.analysis.rules.tensorflow_eager import in_a_function
+from coldstep.model import Compile, Finding, Trace
+
+_LEAST = 3
+_PLACE = "/python/ops/parallel_for/"
+
+
+def made_in_each_call(trace: Trace) -> Iterator[Finding]:
+    """One finding for each line of the user's that does so again and again."""
+    lines: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
+    for row in trace.compiles:
+        if row.stack == "tensorflow" and row.parent is None and row.caller is not None and _PLACE in row.key:
+            lines[row.process, row.caller.file, row.caller.line].append(row)
+    for rows in lines.values():
+        if len(rows) < _LEAST:
+            continue
+        text = f"TensorFlow traced a function of its own {times(len(rows))}, for inputs of the same types"
+        made = of_compile(
+            trace,
+            rows[0],
+            "eager_compiles",
+            "warning",
+            f"{text}: the call that vectorizes in this line makes one each time, outside of a tf.function",
+            cost_ns=sum(row.wall_ns for row in rows),
+            refs=[row.id for row in rows],
+        )
+        made.remedies = in_a_function(trace, made)
+        made.advice = advice(made.remedies)
+        yield made
