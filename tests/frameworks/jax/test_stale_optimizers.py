@@ -124,7 +124,8 @@ for rate in (0.1, 0.2):
     ids=["rates", "schedules", "method", "alike", "first state", "stages", "injected", "sampler"],
 )  # fmt: skip
 def test_a_step_that_keeps_an_earlier_optimizer(source: str, expected: list[str], tmp_path: Path) -> None:
-    program.run(START + source, tmp_path, env={"COLDSTEP": "t.pftrace"})
+    (tmp_path / "program.py").write_text(START + source)
+    program.warm("jax", ["coldstep", "run", "-o", "t.pftrace", "program.py"], tmp_path)
     rows = [row for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "stale_capture"]
     assert [row.text[: len(text)] for row, text in zip(rows, expected, strict=True)] == expected
     assert all("optax.inject_hyperparams" in row.advice for row in rows)

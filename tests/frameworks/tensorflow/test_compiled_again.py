@@ -92,7 +92,8 @@ RAN = MODEL + "".join(MADE + source for source in SOURCES.values())
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """All of them in one process, each with a model of its own."""
     folder = tmp_path_factory.mktemp("compiled_again")
-    program.run(RAN, folder, env={"COLDSTEP": "t.pftrace"})
+    (folder / "program.py").write_text(RAN)
+    program.warm("tensorflow", ["coldstep", "run", "-o", "t.pftrace", "program.py"], folder)
     return coldstep.load(folder / "t.pftrace")
 
 

@@ -66,7 +66,8 @@ for _ in range(2):
 def test_models_that_are_built_alike_at_one_line_are_one_answer(
     tmp_path: Path, source: str, expected: list[str]
 ) -> None:
-    program.run(f"{MODELS}{source}", tmp_path, env={"COLDSTEP": "t.pftrace"})
+    (tmp_path / "program.py").write_text(MODELS + source)
+    program.warm("tensorflow", ["coldstep", "run", "-o", "t.pftrace", "program.py"], tmp_path)
     trace = coldstep.load(tmp_path / "t.pftrace")
     rows = [row for row in trace.findings if row.kind == "repeat_offender"]
     assert [row.text for row in rows] == expected
