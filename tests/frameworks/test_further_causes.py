@@ -220,10 +220,10 @@ def test_where_the_cause_cannot_be_helped_another_beside_it_saves_nothing(tmp_pa
 
 @pytest.mark.jax
 def test_two_causes_of_one_argument_are_told_apart(tmp_path: Path) -> None:
-    types = 'for n, dtype in ((8, "f4"), (6, "f4"), (4, "f4"), (4, "i4")):\n    step(jnp.ones(n, dtype))\n'
+    types = 'for n, dtype in ((8, "f4"), (7, "f4"), (6, "f4"), (4, "f4"), (4, "i4")):\n    step(jnp.ones(n, dtype))\n'
     trace = run(tmp_path, "jax", f"{JAX}step = make(2.0)\n{types}")
     [finding] = of_kind(trace, "repeat_offender")
-    assert "2 times x was f32[8] → f32[6] → f32[4]; once x was f32[4] → i32[4]" in finding.text
+    assert "3 times x was f32[8] → f32[7] → f32[6] → f32[4]; once x was f32[4] → i32[4]" in finding.text
     assert [row.text.partition(":")[0] for row in finding.remedies] == ["For the shape of x", "For the dtype of x"]
 
 
