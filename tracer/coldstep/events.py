@@ -115,6 +115,8 @@ class CompileArgs:
     """Whether it is the very function that was given to the framework to compile."""
     static: bool
     """Whether the program asked for every size to be compiled in (dynamic=False)."""
+    sources: str
+    """The arguments that a variable of the environment has made dynamic, with commas."""
     fullgraph: bool
     """Whether it may only be one graph: the framework raises where it would else go on eagerly."""
     parent: str | None

@@ -1021,6 +1021,8 @@ class Details:
     """What the graph leaves open, by argument: its dimensions ("0, 2"), "value" for a number."""
     static: bool | None = None
     """Whether `torch.compile` was given dynamic=False; None where that is not known."""
+    sources: str = ""
+    """What TORCH_COMPILE_DYNAMIC_SOURCES holds already."""
     through: Through | None = None
     """Of a library's function that counts as the user's: by way of what their line reached it; None where directly."""
     within: Within | None = None

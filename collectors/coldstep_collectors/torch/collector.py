@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -256,6 +257,8 @@ class Dynamo:
                 args["dynamic"] = dynamic or NOTHING
             if (static := frames.is_static(frame)) is not None:
                 args["static"] = static
+            if sources := os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES"):
+                args["sources"] = sources
         if isinstance(operations := metadata.get("graph_op_count"), int):
             args["operations"] = {"fx": operations}
         limit, before = limits.recompile_limit(), metadata.get("cache_size")

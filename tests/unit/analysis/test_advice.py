@@ -67,6 +67,14 @@ def test_what_opens_sizes_is_offered_only_where_dynamic_false_closed_them(static
     assert ("code that needs the number" in given.text) == (not static)
 
 
+def test_a_variable_that_holds_sources_keeps_them() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    [row] = (each for each in trace.recompiles if each.cause == "shape")
+    seen = Seen(is_open=False, roots=frozenset({"x"}), static=True, sources="L['self'].n")
+    *_, by_environment = advise(trace, "dynamo", row, seen)
+    assert by_environment.environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['self'].n,L['x']:0"}
+
+
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
 def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(cause: str) -> None:
     said = advice(cause, "n", "2", "3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coldstep._util.expressions import expression
@@ -174,6 +174,8 @@ class Seen:
     """The `with` line that entered the mode of the earlier call, with the later one's."""
     static: bool | None = None
     """Whether the program gave dynamic=False; None where that is not known."""
+    sources: str = ""
+    """What the environment has made dynamic already."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
     once: Written | None = None
@@ -238,7 +240,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
-        "sources": ",".join(filter(None, (_source(change, row, seen, special=False) for change in alike))),
+        "sources": _beside(seen.sources, [_source(change, row, seen, special=False) for change in alike]),
         "kept": seen.kept,
         "made": makes(seen.place.line),
         "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
@@ -326,6 +328,12 @@ def _detached(seen: Seen) -> str:
     """The line of the call with the argument detached, where that changes nothing: no gradient is kept there."""
     call = seen.place.call
     return with_argument(call.line, call.expression, "detach") if call is not None and seen.grad_off else ""
+
+
+def _beside(held: str, sources: Iterable[str]) -> str:
+    """The value of a variable that holds some already: what is set replaces it."""
+    more = [*filter(None, sources)]
+    return ",".join(filter(None, [held, *more])) if more else ""
 
 
 def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str:

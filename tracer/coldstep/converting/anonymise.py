@@ -23,6 +23,7 @@ _KEPT = {
     "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",
     "severity", "version", "source", "platform", "collectors", "compile",
     "blind", "unknown", "candidate", "calls", "fed", "parent", "caused_by", "of", "break", "framework_id", "dynamic",
+    "sources",
     "stack", "cuda_graph", "untraced", "how", "tool", "operation", "winner",
     # names
     "name", "function", "argument", "fed_back", "effects",

@@ -243,6 +243,7 @@ class CompileReader:
             given_up=text(args.get("given_up")),
             dynamic={str(name): str(open_) for name, open_ in dynamic.items()} if dynamic is not None else None,
             static=flag(args.get("static")),
+            sources=str(args.get("sources") or ""),
             through=_through(args.get("through")),
             within=self._within(args.get("within")),
             entry=bool(args.get("entry")),

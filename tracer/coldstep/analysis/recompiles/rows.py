@@ -88,8 +88,9 @@ def _remedies(
     """What to change; of what follows a graph break the break comes first, since mending that is enough. `values`:
     how many the argument had in all calls."""
     id_ = f"{compile_.stack}.{row.cause}"
-    static = trace.details[compile_.id].static
-    seen = replace(_seen(trace, row, compile_, is_open, callers), values=values, static=static)
+    known = trace.details[compile_.id]
+    seen = replace(_seen(trace, row, compile_, is_open, callers), values=values)
+    seen = replace(seen, static=known.static, sources=known.sources)
     given = trace.details[compile_.id].entry  # to torch.compile by the program, which cannot leave it out
     if compile_.location is not None and is_installed(compile_.location.file) and not given:
         seen = replace(seen, library=compile_.function)
