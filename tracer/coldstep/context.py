@@ -119,7 +119,7 @@ NUMBER = Form("number", "a Python number in a variable, or in an optimizer's set
 VARIABLE = Form("variable", "the type of a tensor in a variable that is not an input of the graph", "path")
 STATE = Form("state", "which tensors an optimizer keeps for a parameter", "path")
 GRADIENTS = Form("gradients", "the type of a gradient that was added to an earlier one; else `none` or `new`")
-OLDER = Form("older", "the inputs that were still pending when the previous graph was compiled")
+OLDER = Form("older", "the inputs that the previous graph lacked, although they existed when its step began")
 SYNCS = Form("syncs", "how many syncs the program had made")
 READ = Form("read", "a value was read, which cut the graph there")
 

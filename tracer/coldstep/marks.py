@@ -95,7 +95,8 @@ def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "
     `action` determines what else happens, at the next mark of the thread that compiled (`wait`, the end of a step or of
     the trace; never inside the framework). "note": nothing. "raise": the mark raises a `NotReadyError`. A function:
     coldstep calls it with a `LateCompile`. Under asyncio, the next mark may belong to another task of that thread. If
-    the thread makes no further mark, nothing happens. A second call of `ready`, with any name, starts over.
+    the thread makes no further mark, nothing happens. After a second call of `ready`, with any name, further
+    compiles count for that call.
 
     Outside a trace, and while a compiler traces the code around it, `ready` does nothing. Raises ValueError for an
     unknown `action`.
