@@ -69,7 +69,7 @@ def test_what_opens_sizes_is_offered_only_where_dynamic_false_closed_them(static
 
 def test_a_variable_that_holds_sources_keeps_them() -> None:
     trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
-    [row] = (each for each in trace.recompiles if each.cause == "shape")
+    row = next(each for each in trace.recompiles if each.cause == "shape")
     seen = Seen(is_open=False, roots=frozenset({"x"}), static=True, sources="L['self'].n")
     *_, by_environment = advise(trace, "dynamo", row, seen)
     assert by_environment.environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['self'].n,L['x']:0"}
