@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.blocks import block_around
-from coldstep.analysis.remedies.layers import as_scan
-from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
-from coldstep.analysis.remedies.tensor_range import over_tensor
 from coldstep.analysis.rules.jax import OF_LAYERS
 from coldstep.analysis.rules.registry import rules_of
 from coldstep.model import Compile, Finding, Trace, Unrolled
@@ -51,20 +48,12 @@ def unrolled_loops(trace: Trace) -> Iterator[Finding]:
 
 
 def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
-    """The loop, and how it is written as one that the program holds once: of JAX's and
-    TensorFlow's, where that is the same."""
-    block = block_around(trace.blocks, loop.location) if compile_.stack != "dynamo" else None
-    arrays = {each.argument for each in compile_.inputs or ()} if loop.location.function == compile_.function else set()
-    written = None
-    if compile_.stack == "tensorflow":
-        written = over_tensor(block, loop.location.line) if block is not None else None
-    elif block is not None and loop.layers:
-        written = as_scan(block, loop.location.line, {each.argument: each.type for each in compile_.inputs or ()})
-    elif block is not None:
-        written = as_fori_loop(block, loop.location.line, arrays) or as_vmap(block, loop.location.line, arrays)
+    """The loop, and how it is written as one that the program holds once, where that is the same."""
+    write = rules_of(compile_.stack).loop
+    block = block_around(trace.blocks, loop.location) if write is not None else None
+    written = write(block, loop, compile_) if write is not None and block is not None else None
     if written is None:
-        place = _around(trace, compile_, loop) if compile_.stack != "tensorflow" else NOWHERE
-        return Case(id_, {"loop": ""}, place)
+        return Case(id_, {"loop": ""}, _around(trace, compile_, loop))
     return Case(id_, {"loop": written.code}, Place(written.location, lines=written.lines))
 
 

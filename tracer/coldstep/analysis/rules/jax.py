@@ -9,13 +9,15 @@ from dataclasses import replace
 from coldstep._util import figures
 from coldstep._util.expressions import expression
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
-from coldstep.analysis.remedies.blocks import block_around
+from coldstep.analysis.remedies.blocks import Block, Written, block_around
 from coldstep.analysis.remedies.edits import is_call
+from coldstep.analysis.remedies.layers import as_scan
+from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.masks import with_where
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, advice, remedies
 from coldstep.analysis.remedies.windows import with_dynamic_slice
-from coldstep.model import Compile, Finding, Location, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Remedy, Trace, Unrolled
 from coldstep.signature import Change, Signature, differences
 
 PAD = ("import jax.numpy as jnp", "jnp.pad(x, [(0, 0)] * {d} + [(0, more)] + [(0, 0)] * (x.ndim - {n}))")
@@ -297,6 +299,16 @@ _AS_ARGUMENTS = Row(
     "jax_use_simplified_jaxpr_constants, a flag that it calls provisional.",
     environment={"JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1"},
 )
+
+
+def held_once(block: Block, loop: Unrolled, compile_: Compile) -> Written | None:
+    """An unrolled loop written with scan, fori_loop or vmap, where that computes the same."""
+    types = {each.argument: each.type for each in compile_.inputs or ()}
+    line = loop.location.line
+    if loop.layers:
+        return as_scan(block, line, types)
+    arrays = {*types} if loop.location.function == compile_.function else set()
+    return as_fori_loop(block, line, arrays) or as_vmap(block, line, arrays)
 
 
 def captured_constants(trace: Trace) -> Iterator[Finding]:

@@ -21,9 +21,10 @@ from coldstep.analysis.rules import (
     torch_values,
     torch_xla,
 )
+from coldstep.analysis.rules.tensorflow_loops import over_tensor
 from coldstep.analysis.rules.tensorflow_numbers import type_beside
 from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
-from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace
+from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace, Unrolled
 
 if TYPE_CHECKING:
     from coldstep.analysis.advice import Seen
@@ -40,6 +41,8 @@ class Rules(NamedTuple):
     """What only its rows are filled in with."""
     rewrites: Mapping[str, Callable[[Block, str], Written | None]] = {}
     """By cause: what writes a function anew, so that it takes any value of an argument."""
+    loop: Callable[[Block, Unrolled, Compile], Written | None] | None = None
+    """Writes a loop that a program holds each turn of as one that it holds once."""
     type_beside: Callable[[Block, str, Mapping[str, str]], str] | None = None
     """The type of the arrays that a function computes with beside a number."""
     drop: str = "drop_last=True"
@@ -64,6 +67,7 @@ RULES: Mapping[str, Rules] = {
     "jax": Rules(
         jax.REMEDIES,
         rewrites={"static_argument": without_static},
+        loop=jax.held_once,
         findings=(jax.captured_constants,),
         uncompiled=(jax_switch.jitted_again,),
         instead=jax.instead,
@@ -78,6 +82,7 @@ RULES: Mapping[str, Rules] = {
         chosen=tensorflow.chosen,
         names=tensorflow.names,
         rewrites={"baked_constant": with_dynamic_slice},
+        loop=over_tensor,
         type_beside=type_beside,
         drop="drop_remainder=True",
         findings=(

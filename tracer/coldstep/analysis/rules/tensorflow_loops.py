@@ -6,12 +6,12 @@ import ast
 
 from coldstep.analysis.remedies.blocks import Block, Written, read
 from coldstep.analysis.remedies.loops import loop_at
+from coldstep.model import Compile, Unrolled
 
 
-def over_tensor(block: Block, line: int) -> Written | None:
-    """The head of the loop that begins in that line; None where its turns use the number, or do more than to compute
-    what they hand on."""
-    function, loop = block.tree, loop_at(block, line)
+def over_tensor(block: Block, unrolled: Unrolled, _: Compile) -> Written | None:
+    """The head of the loop; None where its turns use the number, or do more than to compute what they hand on."""
+    function, loop = block.tree, loop_at(block, unrolled.location.line)
     if not isinstance(function, ast.FunctionDef) or not isinstance(loop, ast.For) or loop.orelse:
         return None
     module = next((name for name in ("tf", "tensorflow") if name in read(function)), None)
