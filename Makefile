@@ -61,7 +61,7 @@ gpu:  # on a machine with an NVIDIA GPU: its own python3 and frameworks, no netw
 shows: venv venv-xla venv-shows venv-fleet  # what costs more than its share of make test
 	@PYTHONPATH=tests/helpers $(RUN) tests/private_names.py --output docs/evidence/private_names.md jax=$(RUN) torch=$(RUN) torch_xla=$(XLA) \
 		tensorflow=$(RUN)
-	@$(RUN) benchmarks/forecasts.py --output docs/evidence/forecast.md
+	@$(RUN) benchmarks/ahead/forecasts.py --output docs/evidence/forecast.md
 	@.venv-shows/bin/python benchmarks/tensorflow_programs.py --output docs/evidence/tensorflow.md
 	@.venv-shows/bin/python benchmarks/published/shows.py --output docs/evidence/shows.md  # fetches programs from GitHub
 	@.venv-fleet/bin/python benchmarks/fleets/fleet.py --output docs/evidence/fleet.md  # needs Java 17 for Spark

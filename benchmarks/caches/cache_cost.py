@@ -1,7 +1,7 @@
 """What the hooks on caches cost: their own processor time, counted, beside a compile's.
 
-    .venv/bin/python benchmarks/cache_cost.py [jax | torch]
-    .venv-xla/bin/python benchmarks/cache_cost.py torch_xla
+    .venv/bin/python benchmarks/caches/cache_cost.py [jax | torch]
+    .venv-xla/bin/python benchmarks/caches/cache_cost.py torch_xla
 
 The hooks are timed one by one on their thread, so that other work on the machine does not count. What a compile takes
 is the process's whole time: XLA and the C++ compiler's waits are on other threads.

@@ -23,7 +23,7 @@ from coldstep.model import Trace
 from coldstep_viewers.commands import cli
 from coldstep_viewers.pages.programs import side_by_side
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 Record = Callable[..., Path]
 

@@ -1,7 +1,7 @@
 """What `coldstep cache` foretells of a second process, held against that process: the demo's GPT, cold, warm, and warm
 after one changed flag.
 
-    .venv/bin/python benchmarks/second_process.py [--rounds N] [jax | jax, threshold 0 | torch]…
+    .venv/bin/python benchmarks/caches/second_process.py [--rounds N] [jax | jax, threshold 0 | torch]…
 
 In each round every program has a fresh cache: a cold process, from whose trace the next ones are foretold, two warm
 ones, and a warm one with another flag. Of that one, which entries its other keys miss is taken from the comparison,
@@ -26,7 +26,7 @@ from coldstep._util.figures import duration
 from coldstep.analysis.caches.reuse import GONE, HIT, Reuse, compared, foretold
 from coldstep.model import Trace
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ALLOWED = 0.2
 
 

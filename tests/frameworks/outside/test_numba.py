@@ -19,8 +19,8 @@ from coldstep.model import Trace
 from coldstep.testing import assert_budget
 from coldstep_viewers.export import tables
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parents[1] / "helpers/numba_program.py"
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).parent / "numba_program.py"
 
 
 def run(python: str | Path, *words: object, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,7 @@
 """What a forecast says against what then happens: every program that provokes a cause, and data not made for it.
 
-`python benchmarks/forecasts.py --output docs/evidence/forecast.md` writes the page. The data: functions of Python's own
-library as tokens, the sizes of PNG files that are installed here, and the syntax trees of modules as graphs.
+`python benchmarks/ahead/forecasts.py --output docs/evidence/forecast.md` writes the page. The data: functions of
+Python's own library as tokens, the sizes of PNG files that are installed here, and the syntax trees of modules as graphs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import forecast_costs  # noqa: E402
@@ -327,7 +327,7 @@ def page() -> Iterator[str]:
     packages = ", ".join(f"{name} {version(name)}" for name in ("jax", "torch", "tensorflow-cpu"))
     yield "# Forecasts against what happened"
     yield ""
-    yield f"`benchmarks/forecasts.py`, {time.strftime('%Y-%m-%d')}, at {commit.strip()}; {packages}, Python"
+    yield f"`benchmarks/ahead/forecasts.py`, {time.strftime('%Y-%m-%d')}, at {commit.strip()}; {packages}, Python"
     yield f"{platform.python_version()}; torch_xla in an environment of its own. {os.cpu_count()} cores; the load was"
     yield f"{os.getloadavg()[0]:.1f} as it began."
     yield ""
@@ -401,8 +401,8 @@ def page() -> Iterator[str]:
     yield ""
     yield "## What a forecast takes"
     yield ""
-    yield f"Of {forecast_costs.CALLS} calls, by `benchmarks/forecast_costs.py`, each program in a process of its own;"
-    yield f"{forecast_costs.RUNS} forecasts from caches that are empty, the median and the worst, beside as many first"
+    yield f"Of {forecast_costs.CALLS} calls, by `benchmarks/ahead/forecast_costs.py`, each program in a process of its"
+    yield f"own; {forecast_costs.RUNS} forecasts from empty caches, the median and the worst, beside as many first"
     yield "steps. Within a forecast is an abstract trace: JAX's one of the function, which JAX keeps for the call;"
     yield "Dynamo's and AOTAutograd's of a copy, one for each variant, which PyTorch makes again. *Beyond* is the rest."
     yield ""

@@ -1,6 +1,6 @@
 """Two pods that should share a cache: what `coldstep cache` says of what keeps them from it, and of the cure.
 
-    .venv/bin/python benchmarks/pods.py
+    .venv/bin/python benchmarks/caches/pods.py
 
 Each pod is a process of its own. The second one has another home folder, host name or number of processors, one package
 more, or a copy of the cache; then the same again, with the advice followed.
