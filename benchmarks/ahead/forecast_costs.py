@@ -1,8 +1,8 @@
 """What a forecast takes beyond the abstract traces in it, beside the first step that it foretells; JSON of one program.
 
 `python benchmarks/ahead/forecast_costs.py PROGRAM later|first|step`, each in a process of its own. A process's first
-forecast imports what forecasts need, and some of what the framework would import in its first step; so it stands beside the
-first step of a process: of one that forecast nothing, and of itself, after it.
+forecast imports what forecasts need, and some of what the framework would import in its first step; so it stands beside
+the first step of a process: of one that forecast nothing, and of itself, after it.
 """
 
 from __future__ import annotations

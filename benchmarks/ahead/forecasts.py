@@ -1,7 +1,8 @@
 """What a forecast says against what then happens: every program that provokes a cause, and data not made for it.
 
 `python benchmarks/ahead/forecasts.py --output docs/evidence/forecast.md` writes the page. The data: functions of
-Python's own library as tokens, the sizes of PNG files that are installed here, and the syntax trees of modules as graphs.
+Python's own library as tokens, the sizes of PNG files that are installed here, and the syntax trees of modules as
+graphs.
 """
 
 from __future__ import annotations

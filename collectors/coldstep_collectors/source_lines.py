@@ -30,16 +30,17 @@ def assigned_before(file: str, line: int, name: str) -> int | None:
     return max((_first(node) for node in _nodes(file, assigns) if _last(node) < line), default=None)
 
 
-def calls_with(file: str, text: str) -> int | None:
-    """The line of the first statement that does nothing but call something with a text, written out, as an argument."""
+def the_update(file: str, name: str) -> int | None:
+    """The line of the only statement that does nothing but switch something on, by `update(name, …)`."""
 
-    def calls(node: ast.AST) -> bool:
+    def updates(node: ast.AST) -> bool:
         match node:
-            case ast.Expr(value=ast.Call(args=[ast.Constant(value=value), *_])):
-                return bool(value == text)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update"), args=[ast.Constant(value=given), value])):
+                return bool(given == name) and not (isinstance(value, ast.Constant) and not value.value)
         return False
 
-    return min((_first(node) for node in _nodes(file, calls)), default=None)
+    lines = [_first(node) for node in _nodes(file, updates)]
+    return lines[0] if len(lines) == 1 else None
 
 
 def _nodes(file: str, wanted: Callable[[ast.AST], bool]) -> list[ast.stmt]:

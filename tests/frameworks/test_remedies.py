@@ -154,8 +154,6 @@ GONE = {
     "tensorflow_functions_eagerly": ("uncompiled", "rounding"),
     "tensorflow_optimizer": ("failed_compile", "nothing"),
     "tensorflow_run_eagerly": ("uncompiled", "rounding"),
-    "tensorflow_unrolled": ("unrolled", "rounding"),
-    "tensorflow_vectorized": ("eager_compiles", "rounding"),
     "torch_class": ("graph_break", "nothing"),
     "torch_dropped": ("uncompiled", "nothing"),
     "torch_dropped_function": ("uncompiled", "nothing"),

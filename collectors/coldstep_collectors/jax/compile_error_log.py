@@ -24,7 +24,8 @@ _FAILED = re.compile(
 # JAX 0.8: "jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[]."
 # JAX 0.8: "jax.errors.ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected:"
 _UNTRACED = re.compile(
-    r"\b(?P<text>(?:Tracer(?:Bool|Integer|Array)Conversion|NonConcreteBooleanIndex|ConcretizationType)Error: "
+    r"^\s*(?:E\s+)?(?:jax\.(?:errors|_src\.errors)\.)?"
+    r"(?P<text>(?:Tracer(?:Bool|Integer|Array)Conversion|NonConcreteBooleanIndex|ConcretizationType)Error: "
     r".{1,1000})$"
 )
 # JAX 0.8: "The error occurred while tracing the function step at /repo/train.py:31 for jit. This concrete value"
@@ -97,7 +98,7 @@ class CompileErrors:
 
     def emit(self, log: Log) -> bool:
         """Tell of each as a compile that failed; whether there are any."""
-        for row in self._apart():
+        for row in self._apart()[::-1]:
             if (id := log.new_compile()) is not None:
                 about = about_unasked("jax", row.name, row.file, row.line) | {"identity": id}
                 begin = Begin(row.ns, about["function"], "jax", None, id, about)

@@ -25,7 +25,7 @@ from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import SessionSink, own_time
 from coldstep.events import Args, Begin, End, Finding
-from coldstep.places import Places, frames, location
+from coldstep.places import frames, location
 from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
 from coldstep_collectors.patch import Patch, undo_all
@@ -35,7 +35,6 @@ from coldstep_collectors.tensorflow._private import hooks as private
 from coldstep_collectors.tensorflow._private import keras_models, programs
 from coldstep_collectors.tensorflow._private.hooks import Internals, Keep, Tracing, Watch, instance_of
 from coldstep_collectors.tensorflow._private.names import NEWEST
-from coldstep_collectors.tensorflow._private.written import written
 from coldstep_collectors.tensorflow.compiled_again import CompiledAgain
 from coldstep_collectors.tensorflow.compiles import Compile
 from coldstep_collectors.tensorflow.describe import Describer
@@ -43,14 +42,12 @@ from coldstep_collectors.tensorflow.direct_calls import DirectCalls
 from coldstep_collectors.tensorflow.eager_steps import EagerSteps
 from coldstep_collectors.tensorflow.slow_calls import TRACK, XLA, SlowCalls
 from coldstep_collectors.tensorflow.user_code import failure
-from coldstep_collectors.unrolled import unrolled
 from coldstep_collectors.values import Numbers, quoted
 
 TRACE, AUTOGRAPH, VARIABLES = "tensorflow.trace", "tensorflow.autograph", "tensorflow.variables"
 GRADIENT, GRAPPLER = "tensorflow.gradient", "tensorflow.grappler"
 CONTEXT = "tensorflow.context"
 _AUTOGRAPH_NS = 200_000  # of a function that is rewritten: below that it was remembered
-_LONG_NS = 200_000_000  # of a trace: a shorter one holds no loop that is worth a change
 _LOOKED_AT_CALLS = 8  # the first calls of a graph, before each of which it is asked what has changed; then ever fewer
 _NOT_RECORDED = (
     Unseen("devices, and what ran on them (TensorFlow's own profiler records that)"),
@@ -242,8 +239,7 @@ class TensorFlow:
             made["operations"] = {"func_graph": operations}
         is_users = compile.about["origin"] == "user" and parent is None
         if is_users:
-            model = self._describer.running_model(sys._getframe(1))
-            made |= self._again.about(model) | _unrolled(opened, ns, concrete, self._describer.places, self._sink)
+            made |= self._again.about(self._describer.running_model(sys._getframe(1)))
         self._close(ns, opened, made)
         if is_users:
             self._keep_ir(compile, concrete)
@@ -496,14 +492,6 @@ class TensorFlow:
         self._sink.emit(End(ns, opened.phase))
         self._sink.emit(End(ns, opened.begin, args, later))
         self._sink.compile_closed()
-
-
-def _unrolled(opened: _Open, ended: int, concrete: Any, places: Places, sink: SessionSink) -> Args:
-    """The loop of which a graph holds every turn, where it took long to trace."""
-    if ended - opened.begin.ns <= _LONG_NS:
-        return {}
-    with own_time(sink.emit, "look at the graph"):
-        return {"unrolled": unrolled(written(concrete.graph, opened.compile.about["caller"], places.is_users))}
 
 
 def _variables(compile: Compile, concrete: Any) -> list[tuple[str, weakref.ref[Any]]]:

@@ -11,6 +11,7 @@ from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
 
+from coldstep._util.expressions import expression
 from coldstep._util.figures import count
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
@@ -32,6 +33,8 @@ from coldstep_collectors.unrolled import unrolled
 from coldstep_collectors.values import first_lines
 
 _WORDS_LIMIT = 2000
+# PyTorch 2.13: "L['x']:0,L['self'].scale"
+_SOURCES = expression(r"[\w\[\]'.:,]{1,1000}")
 _SWITCHED_OFF = (
     "the program switched off PyTorch's structured trace, as logging.config does with all loggers that exist: coldstep "
     "switched it on again; of a compile that was under way, graph breaks may be missing"
@@ -257,7 +260,7 @@ class Dynamo:
                 args["dynamic"] = dynamic or NOTHING
             if (static := frames.is_static(frame)) is not None:
                 args["static"] = static
-            if sources := os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES"):
+            if _SOURCES.fullmatch(sources := os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES", "")):
                 args["sources"] = sources
         if isinstance(operations := metadata.get("graph_op_count"), int):
             args["operations"] = {"fx": operations}

@@ -310,7 +310,8 @@ class TorchLogs:
             return None
         self._log_ns = ns
         match = _RECOMPILING.match(words.text) if words.kind in _OF_RECOMPILES else None
-        if words.kind in _OF_RECOMPILES and self._unnumbered is None and _REASON.match(words.text):
+        reason = _REASON.match(words.text) if words.kind in _OF_RECOMPILES else None
+        if reason is not None and self._is_of_another(reason["variant"]):
             return self._begin_again(ns)
         if match is not None or (words.kind == _GRAPH_BREAKS and words.text.startswith(_BREAKS)):
             return self._begin_without_numbers(match, ns)
@@ -330,6 +331,13 @@ class TorchLogs:
             if self._unnumbered is None and (is_given_up or _OF_LIMIT.match(words.text)):
                 return self._begin_without_numbers(None, ns)
         return self._unnumbered
+
+    def _is_of_another(self, variant: str | None) -> bool:
+        """Whether a reason is none of the recompile that was last begun: it names another function's frame."""
+        if self._unnumbered is None:
+            return True
+        last = _NUMBERED.match(self._unnumbered.failures[-1]) if self._unnumbered.failures else None
+        return bool(variant and last and last[0].partition("/")[0] != variant.partition("/")[0])
 
     def _begin_again(self, ns: int) -> Frame | None:
         """A recompile whose reasons are in the log, and whose begin is lost."""

@@ -332,7 +332,7 @@ def _detached(seen: Seen) -> str:
 
 def _beside(held: str, sources: Iterable[str]) -> str:
     """The value of a variable that holds some already: what is set replaces it."""
-    more = [*filter(None, sources)]
+    more = [each for each in sources if each and each not in held.split(",")]
     return ",".join(filter(None, [held, *more])) if more else ""
 
 

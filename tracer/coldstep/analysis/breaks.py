@@ -93,8 +93,9 @@ _BY_REASON = (
     _Advice(
         # PyTorch 2.13: "Reason: Getting an inplace view on a graph input is not supported"
         expression(r"[Ii]nplace view on a graph input"),
-        "Make a new view there, x = x.t() for x.t_(): PyTorch does not trace a change of an input's own shape.",
-        "{library} changes an input's own shape there: pass it a tensor made in the compiled function, x.view_as(x).",
+        "Use the form without the underscore, x = x.t() for x.t_(), where there is one: PyTorch does not trace a "
+        "change of what an input itself is. The caller's tensor then stays as it was.",
+        "{library} changes its input itself there: pass it a tensor made in the compiled function, x.view_as(x).",
     ),
     _Advice(
         # PyTorch 2.13: "Encountered non-PT2-compliant op"

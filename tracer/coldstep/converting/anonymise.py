@@ -17,13 +17,12 @@ from coldstep.context import parsed
 from coldstep.events import Args
 from coldstep.vocabulary import PACKAGES
 
-_GONE = {"command", "code", "block", "ir"}
+_GONE = {"command", "code", "block", "ir", "sources"}
 _KEPT = {
     # our own words, ids, and what stands for itself
     "schema", "started", "ended", "part", "origin", "outcome", "state", "layer", "kind", "measures", "place", "phase",
     "severity", "version", "source", "platform", "collectors", "compile",
     "blind", "unknown", "candidate", "calls", "fed", "parent", "caused_by", "of", "break", "framework_id", "dynamic",
-    "sources",
     "stack", "cuda_graph", "untraced", "how", "tool", "operation", "winner",
     # names
     "name", "function", "argument", "fed_back", "effects",

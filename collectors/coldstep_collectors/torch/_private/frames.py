@@ -69,9 +69,12 @@ def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:
 
 
 def is_static(frame: CompilingFrame) -> bool | None:
-    """Whether the program asked for every size to be compiled in (dynamic=False); None where that cannot be seen."""
+    """Whether the program asked for every size to be compiled in (dynamic=False); None where that cannot be seen, or
+    where a setting keeps all sizes closed."""
     option = names.SIZES_OPTION.attributes(frame.backend)
-    return option[0] is False if option else None
+    if not option or (option[0] is not False and not names.AUTOMATIC.find()):
+        return None
+    return option[0] is False
 
 
 def modes(torch: Any) -> dict[str, str]:

@@ -120,6 +120,7 @@ BACKEND_OPTIONS = Hook(
     None,
     (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
+AUTOMATIC = Hook(None, (Form("torch._dynamo.config:automatic_dynamic_shapes", versions="2.5-"),))
 SIZES_OPTION = Hook(
     None,
     (

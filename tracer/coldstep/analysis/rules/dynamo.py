@@ -719,7 +719,8 @@ REMEDIES = {
         changes="data",
     ),
     "static shape": Row(
-        "torch.compile(…, dynamic=False) compiles each size for itself: leave dynamic=False out, or {fixed}.",
+        "torch.compile(…, dynamic=False) compiles each size for itself: leave dynamic=False out, or {fixed}. Code that "
+        "needs the number (a branch, range(), view()) compiles it in all the same.",
         environment=_SOURCES,
     ),
     "needed size": Row(
@@ -728,8 +729,8 @@ REMEDIES = {
         changes="data",
     ),
     "closed shape": Row(
-        "The size is compiled in, by dynamic=False, a static mark, or code that needs the number (a branch, range(), "
-        "view()): let it vary, or {fixed}.",
+        "The size is compiled in, by dynamic=False, automatic_dynamic_shapes = False, a static mark, or code that "
+        "needs the number (a branch, range(), view()): let it vary, or {fixed}.",
         environment=_SOURCES,
     ),
     "shape of 0 or 1": Row(

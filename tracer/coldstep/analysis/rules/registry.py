@@ -21,7 +21,6 @@ from coldstep.analysis.rules import (
     torch_values,
     torch_xla,
 )
-from coldstep.analysis.rules.tensorflow_loops import over_tensor
 from coldstep.analysis.rules.tensorflow_numbers import type_beside
 from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace, Unrolled
@@ -82,7 +81,6 @@ RULES: Mapping[str, Rules] = {
         chosen=tensorflow.chosen,
         names=tensorflow.names,
         rewrites={"baked_constant": with_dynamic_slice},
-        loop=over_tensor,
         type_beside=type_beside,
         drop="drop_remainder=True",
         findings=(

@@ -116,13 +116,6 @@ _AS_TENSOR = "{expression} = tf.cast({expression}, {dtype})"
 _OPEN = "input_signature={signature}"
 
 REMEDIES = {
-    "unrolled": Row(
-        "Iterate over a tensor, for step in tf.range(n) or for x in a tensor: AutoGraph makes a tf.while_loop of it, "
-        "and the graph holds one turn. A Python range, list or zip is turned as the function is traced. What a turn "
-        "hands on has to keep its shape and dtype; what turns collect goes into a tf.TensorArray.",
-        instead="{loop}",
-        changes="rounding",
-    ),
     "shape": Row(
         "Leave the dimension that varies open, tf.function(…, input_signature=[tf.TensorSpec([None, …])]), or "
         "reduce_retracing=True, which opens it in one trace more (under jit_compile=True XLA still compiles for each "

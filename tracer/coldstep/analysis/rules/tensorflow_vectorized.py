@@ -8,20 +8,25 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import times
 from coldstep.analysis.make_finding import of_compile
-from coldstep.analysis.remedies.table import advice
-from coldstep.analysis.rules.tensorflow_eager import in_a_function
+from coldstep.analysis.remedies.row import Row
+from coldstep.analysis.remedies.table import Case, advice, remedies
 from coldstep.model import Compile, Finding, Trace
 
 _LEAST = 3
 _PLACE = "/python/ops/parallel_for/"
+_IN_A_FUNCTION = Row(
+    "Put what makes this call into a function with @tf.function above it, from the tape on: TensorFlow then traces it "
+    "once for each type of its arguments. Numbers that change have to be tensors, and variables are made outside of it."
+)
 
 
 def made_in_each_call(trace: Trace) -> Iterator[Finding]:
-    """One finding for each line of the user's that does so again and again."""
-    lines: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
+    """One finding for each line of the user's that does so again and again with inputs of the same types."""
+    lines: dict[tuple[object, ...], list[Compile]] = defaultdict(list)
     for row in trace.compiles:
         if row.stack == "tensorflow" and row.parent is None and row.caller is not None and _PLACE in row.key:
-            lines[row.process, row.caller.file, row.caller.line].append(row)
+            types = tuple(each.type for each in row.inputs or ())
+            lines[row.process, row.caller.file, row.caller.line, types].append(row)
     for rows in lines.values():
         if len(rows) < _LEAST:
             continue
@@ -35,6 +40,6 @@ def made_in_each_call(trace: Trace) -> Iterator[Finding]:
             cost_ns=sum(row.wall_ns for row in rows),
             refs=[row.id for row in rows],
         )
-        made.remedies = in_a_function(trace, made)
+        made.remedies = remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {}))
         made.advice = advice(made.remedies)
         yield made
