@@ -73,6 +73,8 @@ def test_a_variable_that_holds_sources_keeps_them() -> None:
     seen = Seen(is_open=False, roots=frozenset({"x"}), static=True, sources="L['self'].n")
     *_, by_environment = advise(trace, "dynamo", row, seen)
     assert by_environment.environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['self'].n,L['x']:0"}
+    seen = Seen(is_open=False, roots=frozenset({"x"}), static=True, sources="L['x']:0")
+    assert [each for each in advise(trace, "dynamo", row, seen) if each.environment] == []
 
 
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])

@@ -56,6 +56,16 @@ def test_words_of_a_limit_may_be_bold(tmp_path: Path) -> None:
     assert limit.evidence[0].endswith("['lr'] was 0.00125")
 
 
+def test_reasons_of_three_functions_are_three_recompiles(tmp_path: Path) -> None:
+    lines = (
+        f"V0316 21:07:5{n}.000000 139 torch/_dynamo/guards.py:1423] [__recompiles]     - {n}/0: tensor 'x{n}' size "
+        f"mismatch at index 0. expected 8, actual 5"
+        for n in range(3)
+    )
+    rows = traced("\n".join(lines), tmp_path).recompiles
+    assert [(row.argument, len(row.evidence)) for row in rows] == [("x0", 1), ("x1", 1), ("x2", 1)]
+
+
 def test_reasons_without_the_recompile_that_they_are_of_are_one(tmp_path: Path) -> None:
     stamp = "V0316 21:07:52.605000 139637715699520 torch/_dynamo/guards.py:1423] "
     text = (
@@ -1276,11 +1286,23 @@ def test_the_report_names_what_was_compiled_once(tmp_path: Path) -> None:
         "Counter: 12 steps",
         "Directly loading checkpoint shard 1 of 2",
         "Compiling module kernels.cu for sm_90",
+        "    except jax.errors.TracerBoolConversionError: return None",
+        'with pytest.raises(match="TracerBoolConversionError: Attempted boolean"):',
+        "WARNING retry: caught TracerBoolConversionError: Attempted boolean, using lax.cond instead",
     ],
 )
 def test_what_only_looks_like_such_a_line_is_none(line: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="holds no"):
         traced(f"step 1 loss 0.5\n{line}\nstep 2 loss 0.4\n" * 3, tmp_path)
+
+
+def test_functions_that_could_not_be_traced_come_in_their_order(tmp_path: Path) -> None:
+    text = "".join(
+        f"jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[{n}].\n"
+        f"The error occurred while tracing the function {name} at /repo/{name}.py:1{n} for jit. This value\n"
+        for n, name in enumerate(("first", "second"))
+    )
+    assert [row.function for row in traced(text, tmp_path).compiles] == ["first", "second"]
 
 
 ORDINARY = {
