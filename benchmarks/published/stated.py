@@ -81,7 +81,11 @@ _WORDINGS = {
 _ARRAY = re.compile(r"([a-z]\w*(?:<\w+>)?)\[([^\]]*)\](.*)", re.DOTALL)
 _DTYPES = {"f32": "Float|float32", "f64": "Double|float64", "f16": "Half|float16", "bf16": "BFloat16|bfloat16"}
 _CONTAINER = re.compile(r"(list|tuple|dict|set) of (\d+)")
-_OTHER_NAMES = {"torch_function_modes": r"torch_function_mode", "mark_dynamic": r"dim_marking|dynamic_indices"}
+_OTHER_NAMES = {
+    "torch_function_modes": r"torch_function_mode",
+    "mark_dynamic": r"dim_marking|dynamic_indices",
+    "allow_tf32": r"allow_tf32|cuda_matmul_precision",
+}
 _WORDS = {"function": "function|code", "an object that was freed": "deallocated", "not set": "without"}
 _MODES = {
     "on": r"\bTrue\b|Autograd",
