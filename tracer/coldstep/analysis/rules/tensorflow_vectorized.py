@@ -21,16 +21,15 @@ _IN_A_FUNCTION = Row(
 
 
 def made_in_each_call(trace: Trace) -> Iterator[Finding]:
-    """One finding for each line of the user's that does so again and again with inputs of the same types."""
+    """One finding for each line of the user's that does so again and again."""
     lines: dict[tuple[object, ...], list[Compile]] = defaultdict(list)
     for row in trace.compiles:
         if row.stack == "tensorflow" and row.parent is None and row.caller is not None and _PLACE in row.key:
-            types = tuple(each.type for each in row.inputs or ())
-            lines[row.process, row.caller.file, row.caller.line, types].append(row)
+            lines[row.process, row.caller.file, row.caller.line].append(row)
     for rows in lines.values():
         if len(rows) < _LEAST:
             continue
-        text = f"TensorFlow traced a function of its own {times(len(rows))}, for inputs of the same types"
+        text = f"TensorFlow traced a function of its own {times(len(rows))}"
         made = of_compile(
             trace,
             rows[0],
