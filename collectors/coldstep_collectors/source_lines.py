@@ -1,5 +1,4 @@
-"""Finds statements of the user's: by a line of theirs the `with` around it, the assignment before it; by a text the
-call that is given it."""
+"""Finds statements of the user's: the `with` around a line, the assignment before it, the update of a setting."""
 
 from __future__ import annotations
 

@@ -92,13 +92,15 @@ class CompileErrors:
 
     def _apart(self) -> list[_Failure]:
         """Each failure once: a filtered traceback has it twice, and the second time may be cut before its place."""
-        rows = {(row.error, row.name, row.file, row.line): row for row in self._failed[::-1]}
+        rows: dict[tuple[str, str, str, int], _Failure] = {}
+        for row in self._failed:
+            rows.setdefault((row.error, row.name, row.file, row.line), row)
         placed = [row.error for row in rows.values() if row.file]
         return [row for row in rows.values() if row.file or not any(each.startswith(row.error) for each in placed)]
 
     def emit(self, log: Log) -> bool:
         """Tell of each as a compile that failed; whether there are any."""
-        for row in self._apart()[::-1]:
+        for row in self._apart():
             if (id := log.new_compile()) is not None:
                 about = about_unasked("jax", row.name, row.file, row.line) | {"identity": id}
                 begin = Begin(row.ns, about["function"], "jax", None, id, about)

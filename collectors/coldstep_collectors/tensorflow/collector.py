@@ -208,7 +208,8 @@ class TensorFlow:
         args: Args = {"part": part, **compile.about, "parent": parent.id if parent is not None else None}
         if compile.traced == 1 and parent is None and (before := self._before(tracing, about)):
             args |= {"earlier": True, "before": before}
-        args |= {"variables": compile.made} if compile.made else {}
+        if compile.made:
+            args["variables"] = compile.made
         opened = self._open(ns, compile, args, TRACE)
         opened.rest, opened.parent = tracing.rest(), parent
         thread.traces.append(opened)

@@ -50,7 +50,7 @@ def unrolled_loops(trace: Trace) -> Iterator[Finding]:
 def _case(trace: Trace, compile_: Compile, loop: Unrolled, id_: str) -> Case:
     """The loop, and how it is written as one that the program holds once, where that is the same."""
     write = rules_of(compile_.stack).loop
-    block = block_around(trace.blocks, loop.location) if write is not None else None
+    block = block_around(trace.blocks, loop.location)
     written = write(block, loop, compile_) if write is not None and block is not None else None
     if written is None:
         return Case(id_, {"loop": ""}, _around(trace, compile_, loop))

@@ -89,9 +89,9 @@ def _remedies(
     how many the argument had in all calls."""
     id_ = f"{compile_.stack}.{row.cause}"
     known = trace.details[compile_.id]
-    seen = replace(_seen(trace, row, compile_, is_open, callers), values=values)
-    seen = replace(seen, static=known.static, sources=known.sources)
-    given = trace.details[compile_.id].entry  # to torch.compile by the program, which cannot leave it out
+    seen = _seen(trace, row, compile_, is_open, callers)
+    seen = replace(seen, values=values, static=known.static, sources=known.sources)
+    given = known.entry  # to torch.compile by the program, which cannot leave it out
     if compile_.location is not None and is_installed(compile_.location.file) and not given:
         seen = replace(seen, library=compile_.function)
     own = (

@@ -350,6 +350,10 @@ _PINNED = (
     "from jax import device_put as put, devices as all_devices\n{expression} = put({expression}, all_devices()[0])"
 )
 
+_TAKEN_OFF = (
+    "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not compiled in"
+)
+_STAYS = "Where the code needs the number itself, for a shape or a branch, it has to stay static: keep its values few."
 REMEDIES = {
     "shape": Row("JAX compiles once for each shape: {fixed}.", changes="data"),
     "weak_type": Row(
@@ -387,17 +391,9 @@ REMEDIES = {
         "branch, it has to stay static: keep its values few."
     ),
     "static choice": Row("Each value of {argument} is a program of its own: keep them few.", how="none"),
-    "static number": Row(
-        "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
-        "compiled in. Where the code needs the number itself, for a shape or a branch, it has to stay static: keep its "
-        "values few.",
-        instead="{rewritten}",
-        changes="rounding",
-    ),
+    "static number": Row(f"{_TAKEN_OFF}. {_STAYS}", instead="{rewritten}", changes="rounding"),
     "static number, of Equinox perhaps": Row(
-        "Take {argument} off static_argnums or static_argnames: as an argument like any other its value is not "
-        "compiled in (in Equinox, where each Python number is static, pass jnp.asarray({argument})). Where the code "
-        "needs the number itself, for a shape or a branch, it has to stay static: keep its values few.",
+        f"{_TAKEN_OFF} (in Equinox, where each Python number is static, pass jnp.asarray({{argument}})). {_STAYS}",
         instead="{rewritten}",
         changes="rounding",
     ),

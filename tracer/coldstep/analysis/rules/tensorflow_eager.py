@@ -58,7 +58,7 @@ def made_graphs(trace: Trace, row: Finding) -> list[Remedy]:
         model = "" if first else method_owner(line, [*LOOPS])
         names = {"first": first, "switch": f"{model}.run_eagerly"}
         return remedies(_BY_KERAS if model else Row(_BY_KERAS.text), Case("keras.run_eagerly", names, place))
-    return in_a_function(trace, row)
+    return _own_step(trace, row)
 
 
 def _switched_off(line: str) -> str:
@@ -71,8 +71,7 @@ def _switched_off(line: str) -> str:
     return ""
 
 
-def in_a_function(trace: Trace, row: Finding) -> list[Remedy]:
-    """The function around a line, traced as a whole; `row.advice` as above."""
+def _own_step(trace: Trace, row: Finding) -> list[Remedy]:
     at = row.location
     block = block_around(trace.blocks, at) if at is not None else None
     id_ = f"tensorflow.eager_step:{at.function if at is not None else ''}"

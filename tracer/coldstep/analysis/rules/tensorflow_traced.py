@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from coldstep.analysis.remedies.blocks import Block, Loop, Written, read
 from coldstep.analysis.remedies.jitted import computes, is_plain
 
-_UPDATES = {"apply_gradients", "apply", "assign", "assign_add", "assign_sub", "update_state", "watch"}
-"""Methods that change variables, or what a tape watches, which a graph does, too."""
+_UPDATES = {"apply_gradients", "apply", "assign", "assign_add", "assign_sub", "update_state"}
+"""Methods that change variables, which a graph does, too."""
 
 
 def traced(block: Block) -> Written | None:
