@@ -21,6 +21,7 @@ import pytest
 import coldstep
 from coldstep.model import Compile, Trace
 from coldstep_collectors.torch._private import artifacts, frames
+from coldstep_viewers.report.answers import head
 from coldstep_viewers.report.sentences import variant
 
 torch = pytest.importorskip("torch")
@@ -388,6 +389,20 @@ def test_too_many_variants_reach_the_limit(path: Path) -> None:
     [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
     assert " reached its limit of 2 variants (mode was 'a' → 'b'): no more are compiled" in finding.text
     assert finding.text.endswith("and from here on calls that fit none of them run eagerly")
+
+
+def test_a_limit_reached_by_two_arguments_has_the_advice_for_each(path: Path) -> None:
+    def body() -> None:
+        compiled = torch.compile(lambda x, scale: x.sum() * scale, backend="eager", dynamic=False)
+        with torch._dynamo.config.patch(recompile_limit=4):
+            for n in range(6):
+                compiled(torch.ones(2 + n % 2), 1.5 + n // 2)
+
+    trace = traced(path, body)
+    [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert "For x: " in finding.advice and "For scale: " in finding.advice
+    change = head(trace).entries[0].change
+    assert change[-1] == "Each of these causes compiles it again by itself: make the change for each."
 
 
 def test_classes_that_inherit_one_forward_are_each_given_one(path: Path) -> None:

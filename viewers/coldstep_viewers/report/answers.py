@@ -14,6 +14,8 @@ from coldstep.model import UNATTRIBUTED, Finding, Trace
 from coldstep.rows.intervals import kinds, parts, phases_of, unit
 from coldstep_viewers.report.ledger import from_log
 
+_EACH = "Each of these causes compiles it again by itself: make the change for each."
+
 
 @dataclass(slots=True)
 class Entry:
@@ -81,6 +83,8 @@ def _entries(trace: Trace, every: bool) -> Iterator[Entry]:
         # what cannot be helped of one of several causes is a part of what the others do not save
         shown = [row for row in finding.remedies if row.how != "none" or row.text.startswith(MARK)]
         change = [sentence for row in shown for sentence in sentences(row)]
+        if len({row.text.partition(":")[0] for row in shown if row.text.startswith(MARK)}) > 1:
+            change.append(_EACH)
         same = number if every else first.setdefault((*change,), number)
         yield Entry(
             number,

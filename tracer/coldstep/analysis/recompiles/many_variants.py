@@ -92,11 +92,8 @@ def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iter
             continue
         causes = [each for row in again for each in (row, *also.get(row.id, ()))]
         groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in causes])
-        known = ([group for group in groups if group[0].cause != "unknown"] or groups)[:_MAX_ARGUMENTS]
-        deciding, last = [*map(_deciding, known)], compiles[again[-1].compile]
-        advice, mending = marked(
-            [(whose(each.cause, each.argument, each.compile), each.cause, each.remedies) for each in deciding]
-        )
+        known, last = _known(groups), compiles[again[-1].compile]
+        advice, mending = _advised(known)
         yield of_compile(
             trace,
             last,
@@ -113,6 +110,20 @@ def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iter
 
 def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
     return _Reason(compile_, row.cause, row.argument, row.before, row.after, row.advice, row.remedies)
+
+
+def _known(groups: list[list[_Reason]]) -> list[list[_Reason]]:
+    """The groups that a finding speaks of."""
+    return ([group for group in groups if group[0].cause != "unknown"] or groups)[:_MAX_ARGUMENTS]
+
+
+def _advised(groups: list[list[_Reason]]) -> tuple[str, list[Remedy]]:
+    """The advice for each of the groups, and its remedies."""
+    deciding = [*map(_deciding, groups)]
+    words, rows = marked(
+        [(whose(each.cause, each.argument, each.compile), each.cause, each.remedies) for each in deciding]
+    )
+    return words or deciding[0].advice, rows
 
 
 def _deciding(group: list[_Reason]) -> _Reason:
@@ -293,9 +304,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         else:
             evidence = _table(groups)
         evidence += _modules(trace, rows)
-        deciding = _deciding(groups[0]) if groups else None
         again = remedies(_SHOW_WHY, Case(f"torch.limit:{last.id}", {})) if reached is not None and not groups else []
-        advice, mending = (deciding.advice, deciding.remedies) if deciding is not None else (joined(again), again)
+        advice, mending = _advised(_known(groups)) if groups else (joined(again), again)
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.details[reached.id].error
