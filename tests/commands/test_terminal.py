@@ -259,7 +259,7 @@ def test_time_to_settled_is_shown_from_the_start_of_the_process() -> None:
 def test_first_second_recompiled_and_steady_steps() -> None:
     text = section(render(sample()), "Steps")
     assert re.search(r"step 0\s+first\s+3\.2 s\s+█+▓+", text)
-    assert re.search(r"step 1\s+second\s+11\.0 ms\s+█+·", text)
+    assert re.search(r"step 1\s+steady\s+11\.0 ms\s+█+·", text)
     assert re.search(r"step 7\s+recompiled\s+3\.0 s", text)
     assert re.search(r"6 steps\s+steady\s+13\.5 ms ± 3\.2 ms", text)
 
@@ -322,9 +322,9 @@ def test_calls_that_were_inferred_are_no_steps() -> None:
 
 def test_steps_that_get_faster_after_the_last_compile_are_told() -> None:
     trace = sample()
-    assert "warm at" not in render(trace)
+    assert "as fast as the steady ones from" not in render(trace)
     trace.settling[1].warm_at_step = 4
-    assert "torch: 8 steps, settled at step 1, warm at step 4" in render(trace)
+    assert "torch: 8 steps, first settled at step 1, as fast as the steady ones from step 4 on" in render(trace, 120)
 
 
 def test_dispatch_is_said_to_be_one() -> None:

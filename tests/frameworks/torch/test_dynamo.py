@@ -400,7 +400,8 @@ def test_a_limit_reached_by_two_arguments_has_the_advice_for_each(path: Path) ->
 
     trace = traced(path, body)
     [finding] = [row for row in trace.findings if row.kind == "cache_limit"]
-    assert "For x: " in finding.advice and "For scale: " in finding.advice
+    assert "For x: " in finding.advice
+    assert "For scale: " in finding.advice
     change = head(trace).entries[0].change
     assert change[-1] == "Each of these causes compiles it again by itself: make the change for each."
 

@@ -182,9 +182,9 @@ def _about(cost: Cost, own: Steps, settled: Settling | None) -> Iterator[str]:
     one = unit(own[0])
     yield count(len(own), one)
     if settled is not None:
-        yield verdict(settled, len(own), one)
+        yield f"{'first ' if own.labelled('recompiled') else ''}{verdict(settled, len(own), one)}"
         if settled.warm_at_step not in (None, settled.settled_at_step):
-            yield f"warm at {one} {settled.warm_at_step}"
+            yield f"as fast as the steady ones from {one} {settled.warm_at_step} on"
     yield f"first {one} done {duration(cost.time_to_first_step_ns)} after process start"
 
 
@@ -192,7 +192,7 @@ def _rows(cost: Cost | None, own: Steps, cut: Interval | None, every: bool) -> I
     """Ordinals, label, time and intervals of each row: first, second, the others that compiled, those that are alike in
     one unless `every` one is asked for; the one that the file cuts off; the steady ones."""
     for part in beginning(own):
-        label = "second" if part.step == 1 and part.label in ("steady", "settling") else part.label or "not known"
+        label = "second" if part.step == 1 and part.label == "settling" else part.label or "not known"
         yield f"{unit(part)} {part.step}", label, duration(part.wall_ns), Steps([part])
     for rows in alike_steps(own, every):
         one, label = unit(rows[0]), rows[0].label or "not known"
