@@ -78,6 +78,21 @@ def test_a_loop_that_pays_in_each_turn_comes_before_what_ran_once(tmp_path: Path
     assert {*texts} == {"loop", "start"}
 
 
+def test_a_compile_whose_error_ended_the_run_comes_first(tmp_path: Path) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    trace.details[trace.compiles[0].id].error = "IndexError: no static integer\nmore"
+    trace.findings = [
+        finding("eager_compiles", "note", "loop", cost_ns=600_000_000, advice="Into one.", refs=["d"] * 12),
+        finding("failed_compile", "error", "failed", cost_ns=1_000_000, refs=[trace.compiles[0].id]),
+    ]
+    for number, row in enumerate(trace.findings):
+        row.id = f"f{number}"
+    assert [row.text for row in answers(trace)] == ["loop", "failed"]
+    trace.run.error = "IndexError: no static integer\nmore"
+    assert [row.text for row in answers(trace)] == ["failed", "loop"]
+
+
 def test_what_a_cache_does_not_keep_comes_behind_what_compiles_again_in_the_steps(tmp_path: Path) -> None:
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")

@@ -1,6 +1,7 @@
 """What to change first: the findings that a change of the user's would mend, one for each story, the dearest first.
 
-What an initialisation pays once comes behind what goes on in the steps, unless it is far dearer.
+A compile that ended the run by failing is before all others. What an initialisation pays once comes behind what goes on
+in the steps, unless it is far dearer.
 
 A graph break, the recompiles of what follows it and a limit that these reach are one story: it has one answer, that of
 the finding with which it ends if that is followed.
@@ -54,7 +55,17 @@ def answers(trace: Trace) -> list[Answer]:
     }
     worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
     once = {row.id for row in trace.findings if is_paid_once(row)}
-    return sorted(worth, key=lambda row: -row.cost_ns * (1 if row.finding in once else _GOES_ON))[:MOST]
+    fatal = {row.id for row in trace.findings if _ended_the_run(trace, row)}
+    return sorted(
+        worth, key=lambda row: (row.finding not in fatal, -row.cost_ns * (1 if row.finding in once else _GOES_ON))
+    )[:MOST]
+
+
+def _ended_the_run(trace: Trace, row: Finding) -> bool:
+    """Whether it is a compile whose error ended the run."""
+    ended = (trace.run.error or "").partition("\n")[0]
+    errors = [trace.details[ref].error for ref in row.refs if ref in trace.details]
+    return bool(ended) and row.kind == "failed_compile" and any(ended in error for error in errors)
 
 
 def _mendable(row: Finding) -> bool:
