@@ -83,6 +83,7 @@ CURED = {
     "torch_item": ("data_dependent", "environment", "nothing"),
     "torch_layer_number": ("self.number", "environment", "nothing"),
     "torch_lazy_attribute": ("type", "edit", "rounding"),
+    "torch_lazy_function": ("type", "edit", "rounding"),
     "torch_lazy_dict": ("container", "edit", "rounding"),
     "torch_layout": ("layout", "edit", "nothing"),
     "torch_logger": ("side_effect", "edit", "nothing"),

@@ -20,6 +20,7 @@ WRITTEN = {
         "@partial(jax.jit, donate_argnums=(0,))"
     ),
     f"{NAMES}\ndef f(x, n):\n    return jnp.where(x.sum() < 2 * n, x, 0)": "@jax.jit",
+    f"{NAMES}\ndef f(x, n):\n    return x * jnp.sqrt(1 + n)": "@jax.jit",
     '@jax.jit(static_argnames=["n"])\ndef f(x, *, n):\n    return n * x': "@jax.jit",
 }
 LEFT = {
@@ -30,6 +31,8 @@ LEFT = {
     "a shape": f"{NAMES}\ndef f(x, n):\n    return x.reshape(x.shape[0] * n)",
     "a length": f"{NAMES}\ndef f(x, n):\n    m = len(x) * n\n    return x.reshape(m)",
     "a call": f"{NAMES}\ndef f(x, n):\n    return g(x, n)",
+    "another library's root": f"{NAMES}\ndef f(x, n):\n    return x * math.sqrt(n)",
+    "a root that is a shape": f"{NAMES}\ndef f(x, n):\n    return x.reshape(int(jnp.sqrt(n)))",
     "a power": f"{NAMES}\ndef f(x, n):\n    return x ** n",
     "an index": f"{NAMES}\ndef f(x, n):\n    return x[n] + x * n",
     "no use": f"{NAMES}\ndef f(x, n):\n    return x",
@@ -61,6 +64,11 @@ AS_TENSOR = {
     "def f(x, y, n):\n    return (x - y).sum() / n": ({"x": "f64[3]", "y": "f64[]"}, "f64[]"),
     "def f(x, labels, n):\n    return x * n + 0 * loss(labels)": ({"x": "f32[3]", "labels": "i64[3]"}, ""),
     "def f(x, labels, n):\n    z = x * n\n    return loss(z, labels)": ({"x": "f32[3]", "labels": "i64[3]"}, "f32[3]"),
+    "def f(x, n):\n    return x + n * x - tf.sqrt(n) * x": ({"x": "f32[3]"}, "f32[3]"),
+    "def f(x, n):\n    return x * tf.math.exp(-n)": ({"x": "f32[3]"}, "f32[3]"),
+    "def f(x, n):\n    return x * math.sqrt(n)": ({"x": "f32[3]"}, ""),
+    "def f(x, n):\n    return tf.sqrt(n)": ({"x": "f32[3]"}, ""),
+    "def f(x, n):\n    return tf.sqrt(x, n)": ({"x": "f32[3]"}, ""),
     "def f(x, n):\n    return x + n": ({"x": "i32[3]"}, ""),
     "def f(ids, n):\n    return tf.gather(table, ids) / n": ({"ids": "i32[3]", "n": "0.5"}, ""),
     "def f(ids, n):\n    e = embed(ids)\n    return e * n": ({"ids": "i64[3]"}, ""),

@@ -494,7 +494,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (cause == "type" and argument == "self", "type of self"),
         (cause == "type" and _PENDING in (before, row.after), "type of a collective"),
         (cause == "type" and _is_a_tensors_class(row), "type of a tensor"),
-        (cause == "type" and _is_a_function_or_none(row), "type of a function"),
+        (cause == "type" and not row.pattern and _is_a_function_or_none(row), "type of a function"),
         (cause == "closure" and any(_MASK.search(line) for line in row.evidence), "number of a mask"),
         (cause == "config" and argument == "num_threads", "threads"),
         (cause == "requires_grad" and seen.grad_off, "requires_grad without gradients"),

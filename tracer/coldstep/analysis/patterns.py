@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from coldstep._util.expressions import expression
+from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.edits import statements
 from coldstep.model import Interval, Recompile, Trace
 from coldstep.rows.intervals import Alike, parts
@@ -32,7 +33,7 @@ _GROWN_RECOMPILES = 6  # by however much each time, likewise
 def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
     """What happened to `row`, one of the `rows` of its identity: fed_back_output, last_batch, growing, mode_toggle,
     lazily_created, relaxed."""
-    if row.cause == "type" and row.before == "None" and not (row.after or "").startswith(FUNCTION):
+    if row.cause == "type" and row.before == "None" and (not _is_function(row.after) or _sets(row, trace)):
         return "lazily_created"
     if row.cause == "shape" and _is_relaxed(row):
         return "relaxed"
@@ -45,6 +46,18 @@ def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | Non
     if (row.cause in _MODES or {row.before, row.after} == {"True", "False"}) and _comes_back(row, trace):
         return "mode_toggle"
     return None
+
+
+def _is_function(value: str | None) -> bool:
+    return (value or "").startswith(FUNCTION)
+
+
+def _sets(row: Recompile, trace: Trace) -> bool:
+    """Whether the function that compiled again sets what was None: set elsewhere, it may alternate with None."""
+    location = next(each.location for each in trace.compiles if each.id == row.compile)
+    block = block_around(trace.blocks, location) if location is not None else None
+    made = [node for node in ast.walk(block.tree) if isinstance(node, ast.Assign)] if block is not None else []
+    return row.argument in {ast.unparse(target) for node in made for target in node.targets}
 
 
 def dims(text: str | None) -> list[str]:

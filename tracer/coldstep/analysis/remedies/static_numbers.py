@@ -12,6 +12,9 @@ _PARTIAL = ("partial", "functools.partial")
 _STATIC = ("static_argnames", "static_argnums")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _COMPARISON = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_OF_ARRAYS = {"jnp", "jax.numpy", "tf", "tf.math"}
+_ONE_BY_ONE = {"abs", "cos", "exp", "log", "sin", "sqrt", "square", "tanh"}
+"""Functions of these modules that give for each number one of its own, traced or not."""
 _NUMBERS = {"shape", "size", "ndim", "dtype"}
 """What of an array is known as it is traced."""
 
@@ -65,12 +68,20 @@ def only_computes(function: ast.FunctionDef, argument: str, arrays: set[str]) ->
 def operations(node: ast.expr, above: dict[ast.AST, ast.AST]) -> Iterator[ast.BinOp | ast.Compare]:
     """The arithmetic that a value is part of, from the innermost outwards, and the comparison around that."""
     at: ast.AST | None = above.get(node)
-    while isinstance(at, ast.UnaryOp) or (isinstance(at, ast.BinOp) and isinstance(at.op, _ARITHMETIC)):
+    while isinstance(at, ast.expr) and _is_one_by_one(at):
         if isinstance(at, ast.BinOp):
             yield at
         at = above.get(at)
     if isinstance(at, ast.Compare) and len(at.ops) == 1 and isinstance(at.ops[0], _COMPARISON):
         yield at
+
+
+def _is_one_by_one(node: ast.expr) -> bool:
+    """Whether it is `-n`, `n * x` or `tf.sqrt(n)`."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return isinstance(node, ast.UnaryOp) or (isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC))
+    module, _, name = ast.unparse(node.func).rpartition(".")
+    return module in _OF_ARRAYS and name in _ONE_BY_ONE
 
 
 def _is_of(value: ast.expr, arrays: set[str]) -> bool:
