@@ -77,6 +77,26 @@ def test_a_variable_that_holds_sources_keeps_them() -> None:
     assert [each for each in advise(trace, "dynamo", row, seen) if each.environment] == []
 
 
+def test_what_a_wrapper_takes_by_keyword_is_opened_by_the_wrappers_name_for_it() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    changes = [Change(name, "shape", "i64[2,16]", "i64[2,24]") for name in ("ids", "labels")]
+    fields = {"cause": "shape", "argument": "ids", "before": "i64[2,16]", "after": "i64[2,24]", "changes": changes}
+    evidence = ["0/0: tensor 'kwargs['ids']' size mismatch at index 1. expected 16, actual 24"]
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence})
+    *_, by_environment = advise(trace, "dynamo", row, Seen(roots=frozenset({"ids", "labels"})))
+    assert by_environment.environment == {
+        "TORCH_COMPILE_DYNAMIC_SOURCES": "L['kwargs']['ids']:1,L['kwargs']['labels']:1"
+    }
+
+
+@pytest.mark.parametrize("stack", ["dynamo", "jax", "tensorflow", "torch_xla"])
+def test_another_rank_is_no_size_to_open_or_to_pad(stack: str) -> None:
+    said = advice("shape", "x", "f32[50]", "f32[50,1]", stack=stack)
+    assert "the same number of dimensions" in said
+    assert "pad" not in said
+    assert "pad" in advice("shape", "x", "f32[50]", "f32[60]", stack=stack)
+
+
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
 def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(cause: str) -> None:
     said = advice(cause, "n", "2", "3")

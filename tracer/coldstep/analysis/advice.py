@@ -64,6 +64,7 @@ _ANY = {
         over="{narrow}",
         changes="rounding",
     ),
+    "rank": Row("Give {argument} the same number of dimensions in every call: each number has a compile of its own."),
     "optimizer_state": Row(
         "Create the optimizer's state before the first step, or leave the optimizer's step out of the compiled "
         "function."
@@ -133,6 +134,8 @@ ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
 _KEYS = expression(r"(?:\['[^'\]]+'\])+")
 # PyTorch 2.13: "8/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 5"
 _ARGS = expression(r"\bargs(\[\d+\])")
+# PyTorch 2.13: "0/0: tensor 'kwargs['input_ids']' size mismatch at index 1. expected 16, actual 24"
+_KEYWORDS = expression(r"\b(kwargs|kwds|kw)\['(\w+)'\]")
 # PyTorch 2.13: "self._modules['cache'].size" in "0/0: self._modules['cache'].size == 0"
 _OF_SELF = expression(r"\bself((?:\.\w+|\[[^\]]*\])+)")
 # PyTorch 2.13: "self._modules['cache'].size"
@@ -345,6 +348,10 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
         return ""
     rest = root.string[root.end() :]
     name = f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
+    if held := {match[1] for line in row.evidence for match in _KEYWORDS.finditer(line) if match[2] in seen.roots}:
+        if special:
+            return ""  # what a library's wrapper calls may ask for the size: a graph break
+        name = f"L['{held.pop()}']['{root[0]}']{rest}"
     if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
         # the compiled function takes *args, whatever the module's forward calls them
         name = f"L['args']{by_place.pop()}{root.string[root.end() :]}"
@@ -437,6 +444,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (cause in (*_CONSTANTS, "static_argument") and _is_a_text(before) and _is_a_text(after), "text"),
         (cause in (*_CONSTANTS, "static_argument") and _is_a_word(row) and seen.values >= _MANY_WORDS, "many words"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
+        (cause == "shape" and _is_of_another_rank(before, after), "rank"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
         (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
         (cause == "identity" and "freed" in before, "freed"),
@@ -540,6 +548,10 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
 _BY_STACK: Mapping[str, Callable[[Recompile, Seen], str | None]] = {
     "jax": _of_jax, "dynamo": _of_dynamo, "torch_xla": _of_torch_xla,
 }  # fmt: skip
+
+
+def _is_of_another_rank(before: str, after: str) -> bool:
+    return "[" in before and "[" in after and len(dims(before)) != len(dims(after))
 
 
 def _is_a_smaller_batch(row: Recompile) -> bool:
