@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,21 @@ def test_what_a_wrapper_takes_by_keyword_is_opened_by_the_wrappers_name_for_it()
     assert by_environment.environment == {
         "TORCH_COMPILE_DYNAMIC_SOURCES": "L['kwargs']['ids']:1,L['kwargs']['labels']:1"
     }
+
+
+def test_what_pytorch_opened_beside_it_is_opened_too() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    fields = {"cause": "module_attribute", "argument": "batch.size", "before": "4", "after": "5"}
+    changes = [Change("batch.size", "module_attribute", "4", "5")]
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"changes": changes, "pattern": None, "evidence": []})
+    opened = {"batch.size": "value", "batch.x": "0, 1", "n": "value"}
+    seen = Seen(is_open=True, roots=frozenset({"batch", "n"}), opened=opened)
+    *_, by_environment = advise(trace, "dynamo", row, seen)
+    assert by_environment.environment == {
+        "TORCH_COMPILE_DYNAMIC_SOURCES": "L['batch'].size,L['batch'].x:0,L['batch'].x:1,L['n']"
+    }
+    *_, by_environment = advise(trace, "dynamo", row, replace(seen, opened=opened | {"elsewhere": "0"}))
+    assert by_environment.environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['batch'].size"}
 
 
 @pytest.mark.parametrize("stack", ["dynamo", "jax", "tensorflow", "torch_xla"])

@@ -126,6 +126,7 @@ NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
 # coldstep: "f32[2,1,8,8]"
 _TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
+_MOST_OPENED = 40  # sources in one variable
 _PARAMETER = "force_parameter_static_shapes"
 # coldstep: "batch['tokens']"
 # coldstep: "args[0]"
@@ -186,6 +187,8 @@ class Seen:
     rewritten: Written | None = None
     """Lines written so that they take any value: of a slice that begins at one that XLA compiles in, of a decorator
     that makes one static."""
+    opened: Mapping[str, str] = field(default_factory=dict)
+    """Where the new variant is open, all that is in it: by argument the dimensions, "0, 1", or "value"."""
     beside: str = ""
     """The type of the arrays that a number is computed with, where the function does no more with it."""
     library: str = ""
@@ -243,7 +246,9 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
-        "sources": _beside(seen.sources, [_source(change, row, seen, special=False) for change in alike]),
+        "sources": _beside(
+            seen.sources, [*(_source(change, row, seen, special=False) for change in alike), *_opened(row, seen)]
+        ),
         "kept": seen.kept,
         "made": makes(seen.place.line),
         "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
@@ -335,7 +340,7 @@ def _detached(seen: Seen) -> str:
 
 def _beside(held: str, sources: Iterable[str]) -> str:
     """The value of a variable that holds some already: what is set replaces it."""
-    more = [each for each in sources if each and each not in held.split(",")]
+    more = [each for each in dict.fromkeys(sources) if each and each not in held.split(",")]
     return ",".join(filter(None, [held, *more])) if more else ""
 
 
@@ -343,25 +348,44 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
     """Dynamo's own name of what varies: "L['x']:0"; nothing where there is none that can be left open. `special`: of
     what PyTorch compiles for itself, a size of 0 or 1."""
     before, after = change.before, change.after
-    root = ROOT.match(change.argument or "")
-    if root is None or not (root[0] in seen.roots or root[0] == "self"):
+    name = _dynamos_name(change.argument or "", row, seen)
+    if not name or (special and _holders(row, seen)):  # what a wrapper calls may ask for the size: a graph break
         return ""
-    rest = root.string[root.end() :]
-    name = f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
-    if held := {match[1] for line in row.evidence for match in _KEYWORDS.finditer(line) if match[2] in seen.roots}:
-        if special:
-            return ""  # what a library's wrapper calls may ask for the size: a graph break
-        name = f"L['{held.pop()}']['{root[0]}']{rest}"
-    if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
-        # the compiled function takes *args, whatever the module's forward calls them
-        name = f"L['args']{by_place.pop()}{root.string[root.end() :]}"
-        if by_place or len(row.changes) != 1:
-            return ""
     if row.cause == "shape":
         dimensions = differing(before, after)
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
     return name if _is_whole(before) and _is_whole(after) and not special else ""
+
+
+def _opened(row: Recompile, seen: Seen) -> list[str]:
+    """What else PyTorch opened in the new variant, for what is opened alone may be followed by the next."""
+    names = {argument: _dynamos_name(argument, row, seen) for argument in seen.opened if argument != row.argument}
+    sources = [
+        name if size == "value" else f"{name}:{size}"
+        for argument, name in names.items()
+        for size in seen.opened[argument].split(", ")
+    ]
+    return sources if all(names.values()) and len(sources) <= _MOST_OPENED else []
+
+
+def _holders(row: Recompile, seen: Seen) -> set[str]:
+    """The **kwargs that arguments are in, as the guards show."""
+    return {match[1] for line in row.evidence for match in _KEYWORDS.finditer(line) if match[2] in seen.roots}
+
+
+def _dynamos_name(argument: str, row: Recompile, seen: Seen) -> str:
+    """Dynamo's own name of an argument; "" where it is none of the function's, or not sure."""
+    root = ROOT.match(argument)
+    if root is None or not (root[0] in seen.roots or root[0] == "self"):
+        return ""
+    rest = argument[root.end() :]
+    if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
+        # the compiled function takes *args, whatever the module's forward calls them
+        return f"L['args']{by_place.pop()}{rest}" if len(by_place) == len(row.changes) == 1 else ""
+    if holders := _holders(row, seen):
+        return f"L['{holders.pop()}']['{root[0]}']{rest}"
+    return f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
 
 
 def _through_modules(path: str, row: Recompile) -> str:
