@@ -105,7 +105,7 @@ def test_a_loop_without_steps_has_the_line_that_calls_what_to_jit(tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        ("driver.run(x)", "This line's call returns nothing that is used, so jax.jit of it would lose"),
+        ("driver.run(x)", "This line drops what the call returns, so jax.jit of the call would lose"),
         ("print(noisy(x))", "Jit the function that this line calls once, above the loop"),
         ("kept.append(noisy(x))", "Jit the function that this line calls once, above the loop"),
         ("noisy(x).block_until_ready()", "Jit the function that this line calls once, above the loop"),

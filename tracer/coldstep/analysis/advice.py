@@ -120,8 +120,9 @@ _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
 # coldstep: "Schedule #2"
 # coldstep: "main.<locals>.Schedule #2"
+# coldstep: "<lambda> #2"
 # coldstep: "GradientTransformationExtraArgs(init=chain.<locals>.init_fn #2, update=chain.<locals>.update_fn #2)"
-NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
+NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+|<lambda>)(?: #\d+$|\(.* #\d+)")
 """An object that is known by identity."""
 # coldstep: "f32[2,1,8,8]"
 _TENSOR = expression(r"[a-z]+\d+\[")

@@ -383,7 +383,7 @@ REMEDIES = {
     "static identity": Row(
         "JAX knows {argument} by identity, and compiles anew for each new one. Make it once, outside the loop, where "
         "nothing in it changes. Where it holds arrays that do, make it within the jitted function, from arrays that "
-        "are arguments. Else give its class __eq__ and __hash__ by content."
+        "are arguments. An object's class may have __eq__ and __hash__ by content instead."
     ),
     "static object": Row(
         "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "

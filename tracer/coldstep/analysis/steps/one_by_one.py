@@ -31,7 +31,7 @@ _ABOVE_THE_LOOP = (
     "operations is compiled by itself, and handed over by itself in each turn."
 )
 _WITHIN_THE_CALL = (
-    "This line's call returns nothing that is used, so jax.jit of it would lose what it does. Where it is yours, jit "
+    "This line drops what the call returns, so jax.jit of the call would lose what it does. Where it is yours, jit "
     "the part that computes: a function that takes arrays and returns the new ones. Where it is a library's, a cache "
     "on disk (jax_compilation_cache_dir, with jax_persistent_cache_min_compile_time_secs 0) spares the next process "
     "these."
