@@ -95,6 +95,16 @@ def test_a_break_in_the_standard_library_of_another_machine_is_that_modules(tmp_
     assert row.advice.startswith("logging does there")
 
 
+def test_an_object_that_differs_has_no_value_in_the_limit_that_it_led_to(tmp_path: Path) -> None:
+    stamp = "W0522 09:41:17.331000 4127 torch/_dynamo/convert_frame.py:987] [3/64] "
+    text = (
+        f"{stamp}torch._dynamo hit config.recompile_limit (64)\n{stamp}   function: 'forward' (/repo/blocks.py:71)\n"
+        f"{stamp}   last reason: 3/63: ___check_obj_id(self._modules['q'].weight_function[0], 139846220113904)\n"
+    )
+    [limit] = (row for row in traced(text, tmp_path).findings if row.kind == "cache_limit")
+    assert "64 variants (another object in self.q.weight_function[0]): no more" in limit.text
+
+
 def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
     stamp = "V0506 17:15:05.960000 367 torch/_dynamo/guards.py:3384] [0/{}] [__recompiles] "
     text = (

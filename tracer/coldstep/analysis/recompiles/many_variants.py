@@ -173,6 +173,8 @@ def _in_brief(groups: list[list[_Reason]]) -> str:
     values = list(filter(None, (reasons[0].before, reasons[-1].after)))
     name = reasons[0].argument or reasons[0].cause
     first = _objects(reasons) or (f"{name} was {' → … → '.join(values) if len(reasons) > 1 else chain(values)}")
+    if not values:
+        first = without_values(reasons[0].cause, reasons[0].argument) or reasons[0].cause
     others = [whose(group[0].cause, group[0].argument, group[0].compile) for group in groups[1:]]
     return f"{first}; also {listed(others, MOST_NAMED)}" if others else first
 
