@@ -31,6 +31,15 @@ _REASON = re.compile(r"\s*- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
 _BREAKS = ("Graph break", "WON'T CONVERT")
 _WARNED, _READS = "Graph break: from user code at:", "Graph break: Tensor.item from user code at:"
 _WARNING = "Graph break from `Tensor.item()`, consider setting:"
+# PyTorch 2.5: "/venv/torch/_dynamo/variables/functions.py:725: UserWarning: Graph break due to unsupported builtin
+# time.sleep. This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
+# PyTorch 2.8: "/venv/torch/_dynamo/variables/functions.py:1481: UserWarning: Dynamo does not know how to trace the
+# builtin `time.sleep.` This function is either a Python builtin"
+_BUILTIN = re.compile(
+    r"[\\/]_dynamo[\\/]variables[\\/]\w{1,40}\.py:\d{1,9}: UserWarning: "
+    r"(?P<words>(?:Graph break due to unsupported|Dynamo does not know how to trace the) builtin .{1,500}?)"
+    r" This function is either"
+)
 _WARNS = "variables/tensor.py:"
 """Where PyTorch warns, with no setting at all, of a value that is read on the host."""
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
@@ -142,6 +151,8 @@ class TorchLogs:
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
                                           *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
                                           b"Error while creating guard:",
+                                          b"UserWarning: Graph break due to unsupported builtin",
+                                          b"UserWarning: Dynamo does not know how to trace",
                                           b"torchdynamo start ", b"torchdynamo done tracing ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
@@ -160,6 +171,8 @@ class TorchLogs:
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._warned: list[breaks.BreakReason] = []
+        self._builtins: dict[str, tuple[int, Frame | None]] = {}
+        """What PyTorch has warned of unasked, and when; the compile amid which, where the log shows it."""
         self._broke: set[str] = set()
         """The errors that graphs broke at: a second handler repeats them without a stamp, and nothing has failed."""
         self._traced: set[tuple[str | None, str]] = set()
@@ -176,6 +189,10 @@ class TorchLogs:
         """Take in a line."""
         source = line.source.replace("\\", "/")
         self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
+        if warned := _BUILTIN.search(line.text):
+            amid = self._current if "dynamic" in self._seen else None
+            self._builtins.setdefault(warned["words"], (line.ns, amid))
+            return True
         pieces = take_apart(line)
         if not pieces and not line.source:
             pieces = self._bare.take(line.text)
@@ -215,6 +232,7 @@ class TorchLogs:
             self._begin_without_numbers(None, self._log_ns)
         for message in self._breaking.values():
             self._close(message)
+        self._break_at_builtins()
         if not self._frames.known:
             return None
         failed = (failure for failure in self._errors.end() if failure.ending["error"] not in self._broke)
@@ -239,6 +257,18 @@ class TorchLogs:
         unseen += [_BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
+
+    def _break_at_builtins(self) -> None:
+        """Take what was warned of for graph breaks, where neither TORCH_LOGS=graph_breaks nor an error tells of it."""
+        errors = [failure.ending["error"] for failure in self._errors.failures]
+        errors += [frame.ending.get("error", "") for frame in self._frames.known]
+        for words, (ns, amid) in self._builtins.items():
+            if _GRAPH_BREAKS in self._seen or any(words in error for error in errors):
+                continue
+            frame = amid or self._begin_without_numbers(None, ns)
+            if frame is not None:
+                self._warned.append(breaks.BreakReason(words, [], [], whole_frame=False))
+                frame.breaks.append((ns, self._warned[-1]))
 
     def _is_of_frame(self, failure: Failure) -> bool:
         """Whether an error is that of a compile which the log has told of: then it is the end of that compile."""

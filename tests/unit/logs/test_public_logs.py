@@ -203,6 +203,59 @@ def test_the_warning_of_a_value_that_is_read_need_have_no_stamp_and_no_place(tmp
     assert any("of which PyTorch does not warn" in words for words in traced(text, tmp_path).collectors[0].missing)
 
 
+_OF_BUILTINS = " This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
+_WARNS_OF_BUILTIN = "/venv/torch/_dynamo/variables/functions.py:725: UserWarning: "
+_BUILTIN_OF_2_5 = f"Graph break due to unsupported builtin fast_cuda.PyCapsule.fwd.{_OF_BUILTINS}"
+_BUILTIN_OF_2_8 = f"Dynamo does not know how to trace the builtin `fast_cuda.PyCapsule.fwd.`{_OF_BUILTINS}"
+
+
+@pytest.mark.parametrize("words", [_BUILTIN_OF_2_5, _BUILTIN_OF_2_8])
+def test_the_warning_of_a_function_in_c_is_a_graph_break(words: str, tmp_path: Path) -> None:
+    text = f"step 1\n{_WARNS_OF_BUILTIN}{words}\n  torch._dynamo.utils.warn_once(msg)\nstep 2\n"
+    trace = traced(text * 2, tmp_path)
+    [row] = trace.graph_breaks
+    assert (row.kind, row.location) == ("unsupported_call", None)
+    assert "fast_cuda.PyCapsule.fwd" in row.reason
+    assert "TORCH_LOGS=graph_breaks" in "".join(trace.collectors[0].missing)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        f"torch._dynamo.exc.Unsupported: {_BUILTIN_OF_2_5}\n",
+        f"torch._dynamo.exc.Unsupported: Attempted to call a skipped function\n  Explanation: {_BUILTIN_OF_2_8}\n",
+    ],
+)
+def test_where_that_ends_the_compile_it_is_no_graph_break(error: str, tmp_path: Path) -> None:
+    words = _BUILTIN_OF_2_5 if _BUILTIN_OF_2_5 in error else _BUILTIN_OF_2_8
+    trace = traced(f"{_WARNS_OF_BUILTIN}{words}\n{error}", tmp_path)
+    assert trace.graph_breaks == []
+    assert len(failures(trace)) == 1
+
+
+def test_that_warning_is_of_the_compile_that_the_log_is_amid(tmp_path: Path) -> None:
+    stamp = "I0729 14:35:56.100000 99840 torch/fx/experimental/symbolic_shapes.py:3334] [0/0] "
+    text = f"{stamp}create_env\n{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_8}\n{stamp}produce_guards\n"
+    trace = traced(text, tmp_path)
+    assert [row.compile for row in trace.graph_breaks] == [row.id for row in trace.compiles]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"/repo/roads.py:3: UserWarning: {_BUILTIN_OF_2_5}",
+        f"# {_BUILTIN_OF_2_8}",
+        "/venv/torch/_dynamo/eval_frame.py:412: UserWarning: changing options to `torch.compile()` may require a reset",
+        f"{_WARNS_OF_BUILTIN}Graph break due to unsupp",
+        '    warnings.warn("Dynamo does not know how to trace the builtin")',
+        f"{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}".replace("UserWarning", "FutureWarning"),
+    ],
+)
+def test_another_warning_is_no_graph_break(line: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="holds no"):
+        traced(f"step 1\n{line}\nstep 2\n", tmp_path)
+
+
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
     stamp = "V1125 01:05:52.254000 140 torch/_dynamo/symbolic_convert.py:534] [0/0] [__graph_breaks] "
     words = (
