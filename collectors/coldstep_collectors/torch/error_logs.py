@@ -13,7 +13,7 @@ from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.torch._private.breaks import BreakReason, resumed
 from coldstep_collectors.torch.inductor_log import AutotuneLines
-from coldstep_collectors.torch.log_frames import about_break
+from coldstep_collectors.torch.log_frames import about_break, passed_through
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
@@ -220,8 +220,7 @@ class Errors:
             self._fail("", "", 0, {"outcome": "failed", "error": NO_ERROR}, line.ns)
             self._of_user = line.text == _USERS
         else:
-            taken = self._after(line.text)
-            return self._goes_through(line) or taken
+            return self._after(line.text) or self._goes_through(line)
         return True
 
     def end(self) -> list[Failure]:
@@ -302,7 +301,8 @@ class Errors:
             self.failures.append(failed)
         if self._of_user and (match := _FRAME.search(text)):
             failed.compiled = failed.compiled or (match["file"], match["name"])
-            if not is_installed(match["file"]):
+            is_first = failed.about["location"] is None and not passed_through(match["file"])
+            if is_first or not is_installed(match["file"]):
                 name, _ = resumed(match["name"]) or (match["name"], 0)
                 failed.about |= about_unasked("dynamo", name, match["file"], int(match["line"]))
             return self._is_sure

@@ -256,6 +256,27 @@ def test_another_warning_is_no_graph_break(line: str, tmp_path: Path) -> None:
         traced(f"step 1\n{line}\nstep 2\n", tmp_path)
 
 
+def test_an_error_in_libraries_alone_is_of_the_function_that_was_compiled(tmp_path: Path) -> None:
+    venv = "/usr/local/lib/python3.10/dist-packages/painter"
+    text = (
+        "Unsupported: inline in skipfiles: Logger.info  | info /usr/lib/python3.10/logging/__init__.py\n\n"
+        f'from user code:\n   File "{venv}/unet.py", line 688, in forward\n    self.norm(x)\n'
+        f'   File "{venv}/norms.py", line 12, in norm\n    logger.info("forced")\n\n\n'
+    )
+    place = coldstep.model.Location(f"{venv}/unet.py", 688, "forward")
+    [row] = traced(text, tmp_path).compiles
+    assert (row.function, row.location) == ("forward", place)
+    [row] = traced(text.replace(f"{venv}/norms.py", "/repo/norms.py"), tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/norms.py", 12, "norm")
+    wrapper = (
+        '   File "/venv/lib/python3.10/site-packages/torch/_dynamo/external_utils.py", line 38, in inner\n    return\n'
+    )
+    [row] = traced(text.replace("from user code:\n", f"from user code:\n{wrapper}"), tmp_path).compiles
+    assert (row.function, row.location) == ("forward", place)
+    [row] = traced(f"{text.partition('   File')[0]}{wrapper}\n", tmp_path).compiles
+    assert (row.function, row.location) == ("a function", None)
+
+
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
     stamp = "V1125 01:05:52.254000 140 torch/_dynamo/symbolic_convert.py:534] [0/0] [__graph_breaks] "
     words = (
