@@ -117,6 +117,14 @@ _EXPLAINED = re.compile(r"\s{4}Reason: (?P<reason>.{1,2000})$")
 _EXPLAINED_AT = re.compile(
     r"\s{6}<FrameSummary file (?P<file>.{1,1000}), line (?P<line>\d{1,9}) in (?P<name>.{1,200})>$"
 )
+# PyTorch 2.13: "reason='generic_jump TensorVariable()', user_stack=[<FrameSummary file /repo/a.py, line 6 in step>],
+# graph_break=True)"
+_REASON = re.compile(
+    r"\breason=(?P<quote>[\"'])(?P<reason>.{1,2000}?)(?P=quote), user_stack=\[(?P<stack><FrameSummary [^\]\n]{1,9999})"
+    r"(?P<returns>\], graph_break=False)?"
+)
+# PyTorch 2.13: "<FrameSummary file /repo/train.py, line 6 in step>"
+_IN_REASON = re.compile(r"<FrameSummary file (.{1,1000}?), line (\d{1,9}) in (.{1,200}?)>(?=, <|$)")
 _MOST_LINES_OF_REPORT = 60
 _MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
@@ -315,11 +323,14 @@ class Errors:
 class PrintedReports:
     """The lines of one process."""
 
-    MARKS: ClassVar[tuple[bytes, ...]] = (_METRICS.encode(), b"Graph Break Count: ", b"  Break Reason ")
+    MARKS: ClassVar[tuple[bytes, ...]] = (_METRICS.encode(), b"Graph Break Count: ", b"  Break Reason ",
+                                          b"user_stack=[<FrameSummary ")  # fmt: skip
 
     def __init__(self) -> None:
         self._seconds: list[tuple[int, float]] = []
         self._reasons: list[BreakReason] = []
+        self._as_objects: list[BreakReason] = []
+        """The same, which a program has printed as Python writes them."""
         self._lines = self._ns = 0
 
     @property
@@ -340,6 +351,11 @@ class PrintedReports:
             self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
         elif self._lines and self._reasons and (match := _EXPLAINED_AT.match(line.text)):
             self._reasons[-1].stack.append((match["file"], int(match["line"]), match["name"]))
+        elif objects := [each for each in _REASON.finditer(line.text) if not each["returns"]]:
+            self._ns = line.ns
+            for each in objects:
+                stack = [(file, int(number), name) for file, number, name in _IN_REASON.findall(each["stack"])]
+                self._as_objects.append(BreakReason(each["reason"].partition(r"\n")[0], [], stack, whole_frame=False))
         else:
             return False
         return True
@@ -351,13 +367,13 @@ class PrintedReports:
             start = max(1, end, ns - round(1e9 * sum(s for _, s in self._seconds)))
             end = start + round(seconds * 1e9)
             _compile(log, "a function", start, end)
-        if self._reasons:
-            name = next((stack[0][2] for reason in self._reasons if (stack := reason.stack)), "a function")
+        if reasons := self._reasons or self._as_objects:
+            name = next((stack[0][2] for reason in reasons if (stack := reason.stack)), "a function")
             id = _compile(log, name, self._ns, self._ns)
-            for number, reason in enumerate(self._reasons):
+            for number, reason in enumerate(reasons):
                 if id is not None and log.takes_break():
                     log.emit(GraphBreak(self._ns, f"explained{number}", id, about_break(reason, name)))
-        return bool(self._seconds or self._reasons)
+        return bool(self._seconds or reasons)
 
 
 def _compile(log: Log, name: str, start: int, end: int) -> str | None:

@@ -277,6 +277,27 @@ def test_an_error_in_libraries_alone_is_of_the_function_that_was_compiled(tmp_pa
     assert (row.function, row.location) == ("a function", None)
 
 
+def test_the_break_reasons_that_explain_returns_may_be_printed_as_they_are(tmp_path: Path) -> None:
+    printed = "user_stack=[<FrameSummary file /repo/net.py, line 4 in g>]"
+    frames = "<FrameSummary file /repo/net.py, line 6 in g>, <FrameSummary file /repo/a.py, line 2 in <lambda>>"
+    first = f'GraphCompileReason(reason="Failed to trace it\\n  Hint: don\'t", {printed}, graph_break=True)'
+    second = f"GraphCompileReason(reason='generic_jump', user_stack=[{frames}], graph_break=True)"
+    returns = f"GraphCompileReason(reason='return_value', {printed}, graph_break=False)"
+    trace = traced(f"[{first}, {second}, {returns}]\n", tmp_path)
+    assert [(row.reason, row.location and row.location.line) for row in trace.graph_breaks] == [
+        ("Failed to trace it", 4), ("generic_jump", 2)
+    ]  # fmt: skip
+    text = "Graph Count: 2\nGraph Break Count: 1\nOp Count: 2\nBreak Reasons:\n  Break Reason 1:\n"
+    text += "    Reason: generic_jump\n    User Stack:\n      <FrameSummary file /repo/a.py, line 2 in g>\n"
+    assert len(traced(f"[{first}, {second}]\n{text}", tmp_path).graph_breaks) == 1  # the same, and in full
+    cut = "reason='Logger not supported', user_stack=[<FrameSummary file /repo/net.py, line 88 in _prepare>\n"
+    [row] = traced(f"it breaks for the following reason:\n```\n{cut}```\n", tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/net.py", 88, "_prepare")
+    for line in ("reason='cold', user_stack=['a.py']", f"print({printed})", f"reason=None, {printed}", returns):
+        with pytest.raises(TraceError, match="holds no"):
+            traced(f"{line}\n", tmp_path)
+
+
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
     stamp = "V1125 01:05:52.254000 140 torch/_dynamo/symbolic_convert.py:534] [0/0] [__graph_breaks] "
     words = (
