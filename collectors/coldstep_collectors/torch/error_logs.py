@@ -117,6 +117,8 @@ _EXPLAINED = re.compile(r"\s{4}Reason: (?P<reason>.{1,2000})$")
 _EXPLAINED_AT = re.compile(
     r"\s{6}<FrameSummary file (?P<file>.{1,1000}), line (?P<line>\d{1,9}) in (?P<name>.{1,200})>$"
 )
+# PyTorch 2.13: "  Explanation: Dynamo does not know how to trace builtin operator `print` with argument types ['str']"
+_EXPLANATION = re.compile(r"\s{2}Explanation: (.{1,2000})$")
 # PyTorch 2.13: "reason='generic_jump TensorVariable()', user_stack=[<FrameSummary file /repo/a.py, line 6 in step>],
 # graph_break=True)"
 _REASON = re.compile(
@@ -350,12 +352,16 @@ class PrintedReports:
         elif self._lines and (match := _EXPLAINED.match(line.text)):
             self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
         elif self._lines and self._reasons and (match := _EXPLAINED_AT.match(line.text)):
-            self._reasons[-1].stack.append((match["file"], int(match["line"]), match["name"]))
+            self._reasons[-1].stack.append(_place(match["file"], match["line"], match["name"]))
+        elif self._lines and self._reasons and (match := _EXPLANATION.match(line.text)):
+            self._reasons[-1].reason += f": {match[1]}"
         elif objects := [each for each in _REASON.finditer(line.text) if not each["returns"]]:
             self._ns = line.ns
             for each in objects:
-                stack = [(file, int(number), name) for file, number, name in _IN_REASON.findall(each["stack"])]
-                self._as_objects.append(BreakReason(each["reason"].partition(r"\n")[0], [], stack, whole_frame=False))
+                first, *rest = each["reason"].split(r"\n")
+                why = [match[1] for text in rest if (match := _EXPLANATION.match(text))]
+                stack = [_place(*frame) for frame in _IN_REASON.findall(each["stack"])]
+                self._as_objects.append(BreakReason(": ".join((first, *why)), [], stack, whole_frame=False))
         else:
             return False
         return True
@@ -374,6 +380,11 @@ class PrintedReports:
                 if id is not None and log.takes_break():
                     log.emit(GraphBreak(self._ns, f"explained{number}", id, about_break(reason, name)))
         return bool(self._seconds or reasons)
+
+
+def _place(file: str, line: str, name: str) -> tuple[str, int, str]:
+    whose, _ = resumed(name) or (name, 0)
+    return file, int(line), whose
 
 
 def _compile(log: Log, name: str, start: int, end: int) -> str | None:

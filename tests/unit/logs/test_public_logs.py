@@ -277,6 +277,20 @@ def test_an_error_in_libraries_alone_is_of_the_function_that_was_compiled(tmp_pa
     assert (row.function, row.location) == ("a function", None)
 
 
+def test_what_explain_prints_below_a_reason_is_of_it_and_a_resumed_function_has_its_name(tmp_path: Path) -> None:
+    words = (
+        "Failed to trace builtin operator",
+        "  Explanation: Dynamo does not know how to trace builtin operator `print`",
+    )
+    place = "<FrameSummary file /repo/net.py, line 4 in torch_dynamo_resume_in_g_at_3>"
+    text = "Break Reasons:\n  Break Reason 1:\n    Reason: {}\n{}\n  Hint: Avoid it.\n    User Stack:\n      {}\n"
+    objects = "[GraphCompileReason(reason='{}\\n{}\\n  Hint: Avoid it.', user_stack=[{}], graph_break=True)]\n"
+    for each in (text, objects):
+        [row] = traced(each.format(*words, place), tmp_path).graph_breaks
+        assert (row.kind, row.location) == ("side_effect", coldstep.model.Location("/repo/net.py", 4, "g"))
+        assert "know how to trace builtin operator `print`" in row.reason
+
+
 def test_the_break_reasons_that_explain_returns_may_be_printed_as_they_are(tmp_path: Path) -> None:
     printed = "user_stack=[<FrameSummary file /repo/net.py, line 4 in g>]"
     frames = "<FrameSummary file /repo/net.py, line 6 in g>, <FrameSummary file /repo/a.py, line 2 in <lambda>>"
