@@ -71,6 +71,8 @@ class Constants:
         self._took: float | None = None
         """What an operation took: XLA repeats its alarm below that."""
         self._left = 0
+        self._ends_with_it = False
+        """Whether that is the log's last line, but for the begin of what repeats the alarm."""
         self._held: dict[str, int] = {}
 
     @property
@@ -82,13 +84,14 @@ class Constants:
         """Take in a line."""
         self._awaits -= self._awaits > 0
         self._left -= self._left > 0
+        self._ends_with_it &= line.text != "" and "Constant folding".startswith(line.text)
         if match := _FOLDING.search(line.text):
             self._awaits, self._seconds = _WITHIN, float(match["s"])
         elif self._awaits and (match := _INSTRUCTION.match(line.text)):
             self._awaits = 0
             self._begin(match["name"], line)
         elif (seconds := took(line.text)) is not None:
-            self._left, self._took = _WITHIN, seconds
+            self._left, self._took, self._ends_with_it = _WITHIN, seconds, True
             return False  # it may be that of a compile
         elif match := _CAPTURED.search(line.text):
             self._held.setdefault(match["size"], line.ns)
@@ -112,8 +115,14 @@ class Constants:
         is_over = seconds is not None
         self._folded.append(_Folded(line.ns, instruction, name, place, seconds or self._seconds, is_over))
 
-    def programs(self) -> Iterator[tuple[str, int, str]]:
-        """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks."""
+    def programs(self, is_of_compile: bool) -> Iterator[tuple[str, int, str]]:
+        """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks.
+
+        The time that a log ends with is that of the one alarm that is open, but where it `is_of_compile`.
+        """
+        open_ = [row for row in self._folded if not row.is_over]
+        if self._took is not None and self._ends_with_it and not is_of_compile and len(open_) == 1:
+            open_[0].seconds, open_[0].is_over = self._took, True
         by_function: dict[str, list[_Folded]] = {}
         for folded in self._folded:
             by_function.setdefault(folded.function, []).append(folded)

@@ -1433,6 +1433,42 @@ def test_what_only_looks_like_such_a_line_is_none(line: str, tmp_path: Path) -> 
         traced(f"step 1 loss 0.5\n{line}\nstep 2 loss 0.4\n" * 3, tmp_path)
 
 
+FOLDING = """\
+2022-11-02 15:40:12.1: E external/xla/xla/service/slow_operation_alarm.cc:65] Constant folding an instruction is taking > 1s:
+
+  %{0} = f32[4] add(f32[4] %c), metadata={{op_name="jit({1})/jit(main)/add"}}
+
+If you'd like to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo and attach the results.
+"""  # noqa: E501
+FOLDED_IN = (
+    "2022-11-02 15:40:13.9: E external/xla/xla/service/slow_operation_alarm.cc:133] The operation took 2.784101s\n"
+)
+AGAIN = FOLDING.partition("] ")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        (FOLDING.format("add.1", "f") + FOLDED_IN + "Constant", ["2.78 s"]),
+        (FOLDING.format("add.1", "f") + FOLDED_IN, ["2.78 s"]),
+        (FOLDING.format("add.1", "f") + FOLDING.format("add.2", "g") + FOLDED_IN, ["more than 1 s"] * 2),
+        (FOLDING.format("add.1", "f") + FOLDED_IN + "step\n" * 9, ["more than 1 s"]),
+        (FOLDING.format("add.1", "f") + FOLDED_IN + "\n***\n[Compiling module jit_g] Very slow", ["more than 1 s"]),
+        ("[Compiling module jit_g] Very slow compile?\n" + FOLDING.format("add.1", "f") + FOLDED_IN, ["more than 1 s"]),
+        (
+            FOLDING.format("a.1", "f") + FOLDING.format("a.2", "g") + FOLDED_IN + AGAIN.format("a.2", "g"),
+            ["more than 1 s", "2.78 s"],
+        ),
+    ],
+    ids=["cut", "ended", "two", "goes on", "a compile's", "an open compile's", "another's"],
+)
+def test_the_time_that_a_log_ends_with_is_of_the_one_alarm_that_is_open(
+    text: str, times: list[str], tmp_path: Path
+) -> None:
+    missing = [words for words in traced(text, tmp_path).collectors[0].missing if "folded constants" in words]
+    assert [words.partition("in it for ")[2].partition(" (a large")[0] for words in missing] == times
+
+
 def test_functions_that_could_not_be_traced_come_in_their_order(tmp_path: Path) -> None:
     text = "".join(
         f"jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array with shape bool[{n}].\n"
