@@ -312,6 +312,28 @@ def test_the_break_reasons_that_explain_returns_may_be_printed_as_they_are(tmp_p
             traced(f"{line}\n", tmp_path)
 
 
+def test_a_stack_that_is_cut_in_a_path_is_cut(tmp_path: Path) -> None:
+    text = (
+        "INFO 07-21 15:02:17 [backends.py:472] Dynamo bytecode transform time: 4.92 s\n"
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/vllm/v1/engine/core.py", line 83, in __init__\n'
+        "ERROR 07-21 15:02:45 [core.py:515]     self._initialize(vllm_config)\n"
+    )
+    ends = {
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/ot': True,
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/ot\n': False,
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/a.py", line 83, in __init__': False,
+        'removed File "a': False,
+        'saved "my run': False,
+        '{"text": "  File': False,
+        "done": False,
+        "": False,
+    }
+    for end, is_cut in ends.items():
+        (tmp_path / "ci.log").write_text(text + end)
+        complaints = convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+        assert ["is cut in the middle of a line" in each for each in complaints] == [True] * is_cut, end
+
+
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
     stamp = "V1125 01:05:52.254000 140 torch/_dynamo/symbolic_convert.py:534] [0/0] [__graph_breaks] "
     words = (
