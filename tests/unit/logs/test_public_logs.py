@@ -1465,6 +1465,7 @@ If you'd like to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo an
 FOLDED_IN = (
     "2022-11-02 15:40:13.9: E external/xla/xla/service/slow_operation_alarm.cc:133] The operation took 2.784101s\n"
 )
+OF_ANOTHER = FOLDED_IN.partition("The operation")[0] + "Something else is taking > 10s\n"
 AGAIN = FOLDING.partition("] ")[2]
 
 
@@ -1475,6 +1476,9 @@ AGAIN = FOLDING.partition("] ")[2]
         (FOLDING.format("add.1", "f") + FOLDED_IN, ["2.78 s"]),
         (FOLDING.format("add.1", "f") + FOLDING.format("add.2", "g") + FOLDED_IN, ["more than 1 s"] * 2),
         (FOLDING.format("add.1", "f") + FOLDED_IN + "step\n" * 9, ["more than 1 s"]),
+        (FOLDING.format("add.1", "f").replace("> 1s", "> 4s") + FOLDED_IN, ["more than 4 s"]),
+        (FOLDING.format("add.1", "f") + OF_ANOTHER + FOLDED_IN, ["more than 1 s"]),
+        (OF_ANOTHER + FOLDED_IN + FOLDING.format("add.1", "f") + FOLDED_IN, ["2.78 s"]),
         (FOLDING.format("add.1", "f") + FOLDED_IN + "\n***\n[Compiling module jit_g] Very slow", ["more than 1 s"]),
         ("[Compiling module jit_g] Very slow compile?\n" + FOLDING.format("add.1", "f") + FOLDED_IN, ["more than 1 s"]),
         (
