@@ -324,6 +324,8 @@ def test_a_stack_that_is_cut_in_a_path_is_cut(tmp_path: Path) -> None:
         'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/a.py", line 83, in __init__': False,
         'removed File "a': False,
         'saved "my run': False,
+        'look at  File "here': False,
+        'ERROR 07-21 15:02:45 [core.py:515]   File "C:\\repo\\ot': True,
         '{"text": "  File': False,
         "done": False,
         "": False,

@@ -61,7 +61,7 @@ _ON_TIMES = (
 # Python: "  File "/venv/lib/python3.12/site-pack"
 _CUT = re.compile(
     rb"[VIWEF]\d{4} \d[^\n]{0,200}$|\[\d{4}-[\d :,-]{15,25}\] (?:\[\d+/\d+\] )?torch[\w.]{0,99}$"
-    rb"|  File \"[^\"\n]{0,999}$"
+    rb"|  File \"(?:[/~]|[A-Z]:\\)[^\"\n]{0,999}$"
 )
 
 
