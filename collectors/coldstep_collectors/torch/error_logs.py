@@ -95,6 +95,7 @@ _WITHOUT_CLASS = re.compile(
 )
 _WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no function of Python's
 _USERS = "from user code:"
+_NEXT_STACK = "Traceback (most recent call last)"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
 # Python: "  File "/repo/train.py", line 131, in score"
 # PyTorch 2.0: "   File "/repo/train.py", line 559, in <resume in forward>"
@@ -304,7 +305,7 @@ class Errors:
             return False
         self._lines += 1
         self._error_goes_on = self._lines < _MOST_LINES
-        self._of_user |= _USERS in text
+        self._of_user = (self._of_user or _USERS in text) and _NEXT_STACK not in text
         self._chained |= any(words in text for words in _CHAINED)
         if (_OF_DYNAMO in text or text == _USERS) and not self._is_sure:
             self._is_sure = True

@@ -273,8 +273,14 @@ def test_an_error_in_libraries_alone_is_of_the_function_that_was_compiled(tmp_pa
     )
     [row] = traced(text.replace("from user code:\n", f"from user code:\n{wrapper}"), tmp_path).compiles
     assert (row.function, row.location) == ("forward", place)
-    [row] = traced(f"{text.partition('   File')[0]}{wrapper}\n", tmp_path).compiles
-    assert (row.function, row.location) == ("a function", None)
+    alone = f"{text.partition('   File')[0]}{wrapper}\n"
+    stack = f'step 1\nTraceback (most recent call last):\n  File "{venv}/server.py", line 5, in serve\n    await it\n'
+    for each in (alone, f"{alone}{stack}ValueError: bad\n"):
+        [row] = traced(each, tmp_path).compiles
+        assert (row.function, row.location) == ("a function", None)
+    text = text.replace(f"{venv}/norms.py", "/repo/norms.py") + stack.replace(f"{venv}/server.py", "/repo/serve.py")
+    [row] = traced(f"{text}ValueError: bad\n", tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/norms.py", 12, "norm")
 
 
 def test_what_explain_prints_below_a_reason_is_of_it_and_a_resumed_function_has_its_name(tmp_path: Path) -> None:
