@@ -114,20 +114,23 @@ _COMPILED = re.compile(
 )
 # PyTorch 2.1, 2.13: "    Reason: generic_jump TensorVariable()"
 _EXPLAINED = re.compile(r"\s{4}Reason: (?P<reason>.{1,2000})$")
+_SUMMARY = r"<FrameSummary file ((?:<[^<>]{1,99}>)?[^<>]{0,1000}?), line (\d{1,9}) in ((?:[^<>]|<[^<>]{1,99}>){1,200})>"
+# PyTorch 2.13: "<FrameSummary file /repo/train.py, line 6 in step>"
+# PyTorch 2.13: "<FrameSummary file /repo/train.py, line 6 in <lambda>>"
+_IN_REASON = re.compile(_SUMMARY)
 # PyTorch 2.1, 2.13: "      <FrameSummary file /repo/train.py, line 4 in step>"
-_EXPLAINED_AT = re.compile(
-    r"\s{6}<FrameSummary file (?P<file>.{1,1000}), line (?P<line>\d{1,9}) in (?P<name>.{1,200})>$"
-)
+_EXPLAINED_AT = re.compile(rf"\s{{6}}{_SUMMARY}$")
 # PyTorch 2.13: "  Explanation: Dynamo does not know how to trace builtin operator `print` with argument types ['str']"
 _EXPLANATION = re.compile(r"\s{2}Explanation: (.{1,2000})$")
 # PyTorch 2.13: "reason='generic_jump TensorVariable()', user_stack=[<FrameSummary file /repo/a.py, line 6 in step>],
 # graph_break=True)"
 _REASON = re.compile(
-    r"\breason=(?P<quote>[\"'])(?P<reason>.{1,2000}?)(?P=quote), user_stack=\[(?P<stack><FrameSummary [^\]\n]{1,9999})"
-    r"(?P<returns>\], graph_break=False)?"
+    r"\breason=(?P<quote>[\"'])(?P<reason>(?:(?!, user_stack=|\breason=[\"']).){1,2000})(?P=quote), user_stack="
+    rf"\[(?P<stack>(?:{_SUMMARY}(?:, (?=<))?){{1,200}})(?P<returns>\], graph_break=False)?"
 )
-# PyTorch 2.13: "<FrameSummary file /repo/train.py, line 6 in step>"
-_IN_REASON = re.compile(r"<FrameSummary file (.{1,1000}?), line (\d{1,9}) in (.{1,200}?)>(?=, <|$)")
+# PyTorch 2.13: "with argument types [\\'str\\'] (has_kwargs False)"
+_ESCAPED = re.compile(r"\\(.)")
+_RETURNS = "return_value"  # no graph break, and the last words of a line may be lost
 _MOST_LINES_OF_REPORT = 60
 _MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
@@ -334,7 +337,12 @@ class PrintedReports:
         self._reasons: list[BreakReason] = []
         self._as_objects: list[BreakReason] = []
         """The same, which a program has printed as Python writes them."""
-        self._lines = self._ns = 0
+        self._lines = self._ns = self._reason_at = 0
+
+    @property
+    def reasons(self) -> list[BreakReason]:
+        """Why graphs broke: a report has it in full."""
+        return self._reasons or self._as_objects
 
     @property
     def goes_on(self) -> bool:
@@ -352,17 +360,14 @@ class PrintedReports:
             ]  # of all so far
         elif self._lines and (match := _EXPLAINED.match(line.text)):
             self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
+            self._reason_at = self._lines
         elif self._lines and self._reasons and (match := _EXPLAINED_AT.match(line.text)):
-            self._reasons[-1].stack.append(_place(match["file"], match["line"], match["name"]))
-        elif self._lines and self._reasons and (match := _EXPLANATION.match(line.text)):
+            self._reasons[-1].stack.append(_place(*match.groups()))
+        elif 0 < self._lines == self._reason_at - 1 and (match := _EXPLANATION.match(line.text)):
             self._reasons[-1].reason += f": {match[1]}"
-        elif objects := [each for each in _REASON.finditer(line.text) if not each["returns"]]:
+        elif objects := [reason for each in _REASON.finditer(line.text) if (reason := _of_object(each)) is not None]:
             self._ns = line.ns
-            for each in objects:
-                first, *rest = each["reason"].split(r"\n")
-                why = [match[1] for text in rest if (match := _EXPLANATION.match(text))]
-                stack = [_place(*frame) for frame in _IN_REASON.findall(each["stack"])]
-                self._as_objects.append(BreakReason(": ".join((first, *why)), [], stack, whole_frame=False))
+            self._as_objects += [each for each in objects if each not in self._as_objects]  # printed once more
         else:
             return False
         return True
@@ -374,13 +379,24 @@ class PrintedReports:
             start = max(1, end, ns - round(1e9 * sum(s for _, s in self._seconds)))
             end = start + round(seconds * 1e9)
             _compile(log, "a function", start, end)
-        if reasons := self._reasons or self._as_objects:
+        if reasons := self.reasons:
             name = next((stack[0][2] for reason in reasons if (stack := reason.stack)), "a function")
             id = _compile(log, name, self._ns, self._ns)
             for number, reason in enumerate(reasons):
                 if id is not None and log.takes_break():
                     log.emit(GraphBreak(self._ns, f"explained{number}", id, about_break(reason, name)))
         return bool(self._seconds or reasons)
+
+
+def _of_object(printed: re.Match[str]) -> BreakReason | None:
+    """The reason that a program has printed as Python writes it; None where no graph broke."""
+    text = _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], printed["reason"])
+    first, *rest = text.splitlines()
+    if printed["returns"] or first == _RETURNS:
+        return None
+    why = [match[1] for line in rest if (match := _EXPLANATION.match(line))]
+    stack = [_place(*frame) for frame in _IN_REASON.findall(printed["stack"])]
+    return BreakReason(": ".join((first, *why)), [], stack, whole_frame=False)
 
 
 def _place(file: str, line: str, name: str) -> tuple[str, int, str]:

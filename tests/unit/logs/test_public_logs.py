@@ -297,6 +297,13 @@ def test_what_explain_prints_below_a_reason_is_of_it_and_a_resumed_function_has_
         assert "know how to trace builtin operator `print`" in row.reason
 
 
+def test_an_explanation_that_is_not_right_below_a_reason_is_somebody_elses(tmp_path: Path) -> None:
+    text = "Break Reasons:\n  Break Reason 1:\n    Reason: generic_jump\n    User Stack:\n"
+    text += "      <FrameSummary file /repo/net.py, line 4 in g>\nlint:\n  Explanation: print is never used\n"
+    [row] = traced(text, tmp_path).graph_breaks
+    assert row.reason == "generic_jump"
+
+
 def test_the_break_reasons_that_explain_returns_may_be_printed_as_they_are(tmp_path: Path) -> None:
     printed = "user_stack=[<FrameSummary file /repo/net.py, line 4 in g>]"
     frames = "<FrameSummary file /repo/net.py, line 6 in g>, <FrameSummary file /repo/a.py, line 2 in <lambda>>"
@@ -313,6 +320,16 @@ def test_the_break_reasons_that_explain_returns_may_be_printed_as_they_are(tmp_p
     cut = "reason='Logger not supported', user_stack=[<FrameSummary file /repo/net.py, line 88 in _prepare>\n"
     [row] = traced(f"it breaks for the following reason:\n```\n{cut}```\n", tmp_path).graph_breaks
     assert row.location == coldstep.model.Location("/repo/net.py", 88, "_prepare")
+    assert [row.count for row in traced(f"[{first}]\nstep\n[{first}]\n", tmp_path).graph_breaks] == [1]
+    quoted = first.replace('"Failed to trace it\\n  Hint: don\'t"', "'\"a\" isn\\'t traced'")
+    assert [row.reason for row in traced(f"{quoted}\n", tmp_path).graph_breaks] == ['"a" isn\'t traced']
+    in_brackets = second.replace("/repo/", "/repo/[id]/")
+    [row] = traced(f"[{in_brackets}]\n", tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/[id]/a.py", 2, "<lambda>")
+    returns_in_brackets, returns_cut = returns.replace("/repo/", "/repo/[id]/"), returns.partition("]")[0]
+    for line in (returns_in_brackets, returns_cut):
+        with pytest.raises(TraceError, match="holds no"):
+            traced(f"{line}\n", tmp_path)
     for line in ("reason='cold', user_stack=['a.py']", f"print({printed})", f"reason=None, {printed}", returns):
         with pytest.raises(TraceError, match="holds no"):
             traced(f"{line}\n", tmp_path)
