@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
@@ -131,6 +132,17 @@ _REASON = re.compile(
 # PyTorch 2.13: "with argument types [\\'str\\'] (has_kwargs False)"
 _ESCAPED = re.compile(r"\\(.)")
 _RETURNS = "return_value"  # no graph break, and the last words of a line may be lost
+# PyTorch 2.5: "/venv/torch/_dynamo/variables/functions.py:725: UserWarning: Graph break due to unsupported builtin
+# time.sleep. This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
+# PyTorch 2.8: "/venv/torch/_dynamo/variables/functions.py:1481: UserWarning: Dynamo does not know how to trace the
+# builtin `time.sleep.` This function is either a Python builtin"
+_BUILTIN = re.compile(
+    r"(?![-+#]).{0,500}?[\\/]_dynamo[\\/]variables[\\/]\w{1,40}\.py:\d{1,9}: UserWarning: "
+    r"(?P<words>(?:Graph break due to unsupported|Dynamo does not know how to trace the) builtin .{1,500}?)"
+    r" This function is either"
+)
+MARKS_OF_BUILTINS = (b"UserWarning: Graph break due to unsupported builtin",
+                     b"UserWarning: Dynamo does not know how to trace")  # fmt: skip
 _MOST_LINES_OF_REPORT = 60
 _MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
@@ -414,16 +426,39 @@ def _compile(log: Log, name: str, start: int, end: int) -> str | None:
     return id
 
 
+def builtin_in(text: str) -> str | None:
+    """The words of PyTorch's warning of a builtin that it cannot trace; None of another line. A diff's is another."""
+    match = _BUILTIN.match(text) if "UserWarning: " in text else None
+    return match["words"] if match is not None else None
+
+
+def is_told_of(words: str, texts: Iterable[str]) -> bool:
+    """Whether an error, or a report's reason, holds what was warned of, or is cut amid it."""
+    return any(words in text or (text and words.startswith(text)) for text in texts)
+
+
+def tell_of_builtins(log: Log, warned: Mapping[str, int], texts: Sequence[str]) -> bool:
+    """Tell of each graph break that was warned of, of a compile that is not known; whether there are any."""
+    untold = {words: ns for words, ns in warned.items() if not is_told_of(words, texts)}
+    for number, (words, ns) in enumerate(untold.items()):
+        if log.takes_break():
+            about = about_break(BreakReason(words, [], [], whole_frame=False), "a function")
+            log.emit(GraphBreak(ns, f"warned{number}", None, about))
+    return bool(untold)
+
+
 class TorchErrors:
     """Reads PyTorch's errors and reports, and vLLM's seconds, in the log of one process that has no more."""
 
     name: ClassVar[str] = "dynamo"
-    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS, *PrintedReports.MARKS)
+    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS, *PrintedReports.MARKS,
+                                          *MARKS_OF_BUILTINS)  # fmt: skip
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._errors, self._vllm = Errors(), VllmLines()
         self._tuned, self._printed = AutotuneLines(), PrintedReports()
+        self._builtins: dict[str, int] = {}
 
     @property
     def goes_on(self) -> bool:
@@ -432,6 +467,9 @@ class TorchErrors:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
+        if warned := builtin_in(line.text):
+            self._builtins.setdefault(warned, line.ns)
+            return True
         return any(each.read(line) for each in (self._errors, self._vllm, self._tuned, self._printed))
 
     def end(self) -> Seen | None:
@@ -442,4 +480,6 @@ class TorchErrors:
         seen = self._vllm.emit(self._log) or bool(failures)
         seen |= self._printed.emit(self._log)
         seen |= self._tuned.emit(self._log, has_compiles=seen)
+        texts = [failure.ending["error"] for failure in failures] + [row.reason for row in self._printed.reasons]
+        seen |= tell_of_builtins(self._log, self._builtins, texts)
         return Seen("partial", None, [_ONLY_ERRORS], is_unasked=True) if seen else None

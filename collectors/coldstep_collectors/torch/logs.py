@@ -13,7 +13,15 @@ from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
 from coldstep_collectors.torch.bare_logs import BareLines
-from coldstep_collectors.torch.error_logs import NO_ERROR, Errors, Failure
+from coldstep_collectors.torch.error_logs import (
+    MARKS_OF_BUILTINS,
+    NO_ERROR,
+    Errors,
+    Failure,
+    builtin_in,
+    is_told_of,
+    tell_of_builtins,
+)
 from coldstep_collectors.torch.inductor_log import AutotuneLines, InductorLines
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
@@ -31,15 +39,6 @@ _REASON = re.compile(r"\s*- (?P<text>(?P<variant>\d+/\d+(?:_\d+)?:)?.*)")
 _BREAKS = ("Graph break", "WON'T CONVERT")
 _WARNED, _READS = "Graph break: from user code at:", "Graph break: Tensor.item from user code at:"
 _WARNING = "Graph break from `Tensor.item()`, consider setting:"
-# PyTorch 2.5: "/venv/torch/_dynamo/variables/functions.py:725: UserWarning: Graph break due to unsupported builtin
-# time.sleep. This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
-# PyTorch 2.8: "/venv/torch/_dynamo/variables/functions.py:1481: UserWarning: Dynamo does not know how to trace the
-# builtin `time.sleep.` This function is either a Python builtin"
-_BUILTIN = re.compile(
-    r"[\\/]_dynamo[\\/]variables[\\/]\w{1,40}\.py:\d{1,9}: UserWarning: "
-    r"(?P<words>(?:Graph break due to unsupported|Dynamo does not know how to trace the) builtin .{1,500}?)"
-    r" This function is either"
-)
 _WARNS = "variables/tensor.py:"
 """Where PyTorch warns, with no setting at all, of a value that is read on the host."""
 _DUPLICATE = " (user stack suppressed due to duplicate graph break)"
@@ -151,8 +150,7 @@ class TorchLogs:
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
                                           *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
                                           b"Error while creating guard:",
-                                          b"UserWarning: Graph break due to unsupported builtin",
-                                          b"UserWarning: Dynamo does not know how to trace",
+                                          *MARKS_OF_BUILTINS,
                                           b"torchdynamo start ", b"torchdynamo done tracing ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
@@ -182,6 +180,8 @@ class TorchLogs:
         self._bare, self._inductor = BareLines(), InductorLines(log)
         self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
         self._log_ns = 0
+        self._shows_begins = False
+        """Whether each compile has a line at its begin: what is printed then is of the last one."""
         self.goes_on = self._warns = self._gives_up = False
         self._seen: set[str] = set()
 
@@ -189,9 +189,8 @@ class TorchLogs:
         """Take in a line."""
         source = line.source.replace("\\", "/")
         self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
-        if warned := _BUILTIN.search(line.text):
-            amid = self._current if "dynamic" in self._seen else None
-            self._builtins.setdefault(warned["words"], (line.ns, amid))
+        if warned := builtin_in(line.text):
+            self._builtins.setdefault(warned, (line.ns, self._current if self._shows_begins else None))
             return True
         pieces = take_apart(line)
         if not pieces and not line.source:
@@ -232,9 +231,9 @@ class TorchLogs:
             self._begin_without_numbers(None, self._log_ns)
         for message in self._breaking.values():
             self._close(message)
-        self._break_at_builtins()
         if not self._frames.known:
             return None
+        warned = self._break_at_builtins() or bool(self._warned)
         failed = (failure for failure in self._errors.end() if failure.ending["error"] not in self._broke)
         failures = [failure for failure in failed if not self._is_of_frame(failure)]
         for frame in self._frames.known:
@@ -252,23 +251,27 @@ class TorchLogs:
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
-        missing |= {_GRAPH_BREAKS: _UNWARNED} if self._warned else {}
+        missing |= {_GRAPH_BREAKS: _UNWARNED} if warned else {}
         unseen = [words for kind, words in missing.items() if kind not in self._seen]
         unseen += [_BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
 
-    def _break_at_builtins(self) -> None:
+    def _break_at_builtins(self) -> bool:
         """Take what was warned of for graph breaks, where neither TORCH_LOGS=graph_breaks nor an error tells of it."""
         errors = [failure.ending["error"] for failure in self._errors.failures]
         errors += [frame.ending.get("error", "") for frame in self._frames.known]
-        for words, (ns, amid) in self._builtins.items():
-            if _GRAPH_BREAKS in self._seen or any(words in error for error in errors):
-                continue
-            frame = amid or self._begin_without_numbers(None, ns)
-            if frame is not None:
-                self._warned.append(breaks.BreakReason(words, [], [], whole_frame=False))
-                frame.breaks.append((ns, self._warned[-1]))
+        if _GRAPH_BREAKS in self._seen:
+            return False
+        others: dict[str, int] = {}
+        known = False
+        for words, (ns, frame) in self._builtins.items():
+            if frame is None:
+                others[words] = ns
+            elif not is_told_of(words, errors):
+                frame.breaks.append((ns, breaks.BreakReason(words, [], [], whole_frame=False)))
+                known = True
+        return tell_of_builtins(self._log, others, errors) or known
 
     def _is_of_frame(self, failure: Failure) -> bool:
         """Whether an error is that of a compile which the log has told of: then it is the end of that compile."""
@@ -459,14 +462,18 @@ class TorchLogs:
     def _other(self, frame: Frame, text: str) -> None:
         if text.startswith((_ENVIRONMENT, _GUARDS)):
             self._seen.add("dynamic")
+            self._shows_begins = True
             # PyTorch 2.4 says the first without the numbers; some say the second several times
             self._created.setdefault(frame.compile.id, _ENVIRONMENT if text.startswith(_ENVIRONMENT) else _GUARDS)
             frame.tells_sizes = True
         elif match := _STARTING.match(text):
             self._started.add(frame.compile.id)
+            self._shows_begins = True
             _locate(frame, match)
-        elif (match := _TRACING.match(text)) and not frame.file:
-            _locate(frame, match)
+        elif match := _TRACING.match(text):
+            self._shows_begins = True
+            if not frame.file:
+                _locate(frame, match)
         elif match := _TRACED.match(text):
             frame.name = frame.name or match["name"]
         elif match := _SYMBOL.match(text):

@@ -216,7 +216,8 @@ def test_the_warning_of_a_function_in_c_is_a_graph_break(words: str, tmp_path: P
     [row] = trace.graph_breaks
     assert (row.kind, row.location) == ("unsupported_call", None)
     assert "fast_cuda.PyCapsule.fwd" in row.reason
-    assert "TORCH_LOGS=graph_breaks" in "".join(trace.collectors[0].missing)
+    assert "TORCH_LOGS: recompiles,graph_breaks,dynamic" in "".join(trace.collectors[0].missing)
+    assert trace.compiles == []  # which it is of is not known
 
 
 @pytest.mark.parametrize(
@@ -245,6 +246,8 @@ def test_that_warning_is_of_the_compile_that_the_log_is_amid(tmp_path: Path) -> 
     [
         f"/repo/roads.py:3: UserWarning: {_BUILTIN_OF_2_5}",
         f"# {_BUILTIN_OF_2_8}",
+        f"+{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_8}",
+        f"-{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}",
         "/venv/torch/_dynamo/eval_frame.py:412: UserWarning: changing options to `torch.compile()` may require a reset",
         f"{_WARNS_OF_BUILTIN}Graph break due to unsupp",
         '    warnings.warn("Dynamo does not know how to trace the builtin")',
@@ -254,6 +257,41 @@ def test_that_warning_is_of_the_compile_that_the_log_is_amid(tmp_path: Path) -> 
 def test_another_warning_is_no_graph_break(line: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="holds no"):
         traced(f"step 1\n{line}\nstep 2\n", tmp_path)
+
+
+def test_such_a_warning_counts_no_compile_twice_and_hides_no_report(tmp_path: Path) -> None:
+    warned = f"{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}\n"
+    other = warned.replace("fast_cuda", "slow_cuda")
+    stamp = "V0729 14:35:56.100000 99840 torch/_dynamo/guards.py:3334] [0/1] [__recompiles] "
+    recompile = f"{stamp}Recompiling function step in /repo/a.py:2\n{stamp}    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5\n"  # noqa: E501
+    trace = traced(f"{warned}{recompile}{other}", tmp_path)
+    assert [row.function for row in trace.compiles] == ["step"]
+    assert [(row.compile, row.count) for row in trace.graph_breaks] == [(None, 1)] * 2
+    seconds = "TorchDynamo compilation metrics:\nFunction, Runtimes (s)\n_compile.compile_inner, 23.8579, 4.2\n"
+    trace = traced(f"{warned}{seconds}", tmp_path)
+    assert [round(row.wall_ns / 1e9) for row in trace.compiles] == [24, 4]
+    assert [row.compile for row in trace.graph_breaks] == [None]
+    tuned = "AUTOTUNE mm(128x128, 128x128)\n  mm 0.0123 ms 100.0%\nSingleProcess AUTOTUNE benchmarking takes 1.2345 seconds\n"  # noqa: E501
+    assert len(traced(f"{warned}{tuned}", tmp_path).compiles) == len(traced(tuned, tmp_path).compiles)
+
+
+def test_a_report_of_explain_has_that_break_in_full(tmp_path: Path) -> None:
+    report = "Graph Break Count: 1\nBreak Reasons:\n  Break Reason 1:\n    Reason: {}\n    User Stack:\n"
+    report += "      <FrameSummary file /repo/a.py, line 2 in g>\n"
+    text = f"{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}\n{report.format(_BUILTIN_OF_2_5)}"
+    [row] = traced(text, tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/a.py", 2, "g")
+    assert len(traced(text[: text.rindex("fast_cuda") + 4], tmp_path).graph_breaks) == 1  # cut amid the reason
+
+
+def test_that_warning_is_of_the_function_that_the_log_traces(tmp_path: Path) -> None:
+    stamp = "I0729 14:35:56.100000 99840 torch/_dynamo/symbolic_convert.py:3334] [0/0] Step 1: torchdynamo "
+    text = (
+        f"{stamp}start tracing f /repo/a.py:3\n{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_8}\n{stamp}done tracing f (COMPILE)\n"
+    )
+    trace = traced(text, tmp_path)
+    assert [row.function for row in trace.compiles] == ["f"]
+    assert [row.compile for row in trace.graph_breaks] == [row.id for row in trace.compiles]
 
 
 def test_an_error_in_libraries_alone_is_of_the_function_that_was_compiled(tmp_path: Path) -> None:
@@ -1511,7 +1549,18 @@ AGAIN = FOLDING.partition("] ")[2]
             ["more than 1 s", "2.78 s"],
         ),
     ],
-    ids=["cut", "ended", "two", "goes on", "a compile's", "an open compile's", "another's"],
+    ids=[
+        "cut",
+        "ended",
+        "two",
+        "goes on",
+        "too short",
+        "open alarm",
+        "ended alarm",
+        "a compile's",
+        "an open compile's",
+        "another's",
+    ],
 )
 def test_the_time_that_a_log_ends_with_is_of_the_one_alarm_that_is_open(
     text: str, times: list[str], tmp_path: Path
