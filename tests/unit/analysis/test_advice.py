@@ -332,6 +332,15 @@ def test_a_list_that_only_grows_is_one_array(stack: str, inputs: dict[str, str],
     assert "the same structure" in advice("pytree", "xs", "list of 1", "tuple of 2", stack=stack, inputs=inputs)
 
 
+@pytest.mark.parametrize("was", ["[]", "list of 1"])
+def test_a_list_that_the_function_appends_to_is_appended_to_outside(was: str) -> None:
+    evidence = ["0/0: len(self.seen) == 1  # self.seen.append(tokens.shape[0])  # train.py:18 in forward"]
+    said = advice("container", "self.seen", was, "list of 2", evidence=evidence)
+    assert said.startswith("Append to self.seen outside of the compiled function")
+    elsewhere = ["0/0: len(self.seen) == 1  # for each in self.seen:  # train.py:18 in forward"]
+    assert "Append" not in advice("container", "self.seen", was, "list of 2", evidence=elsewhere)
+
+
 def test_a_function_that_some_calls_are_given_is_none_that_a_first_call_makes() -> None:
     trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
     fields = {"cause": "type", "argument": "score_mod", "before": "None", "after": "<function soft>", "changes": []}

@@ -519,6 +519,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     return _first(
         (seen.mode, "mode of a warm-up"),
         (cause == "container" and is_librarys, "state of a library"),
+        (cause == "container" and _is_appended_to(row), "appended list"),
         (cause == "container" and before in _NOTHING_YET, "container filled later"),
         (cause == "gradient_state" and before == "None", "gradient made later"),
         (cause == "optimizer_state" and seen.optimizer, "state of the optimizer"),
@@ -559,6 +560,12 @@ def _is_a_tensors_class(row: Recompile) -> bool:
     sides = [row.before or "", row.after or ""]
     plain = [bool(_TENSOR.match(each)) for each in sides]
     return sorted(plain) == [False, True] and sides[plain.index(False)].endswith("Tensor")
+
+
+def _is_appended_to(row: Recompile) -> bool:
+    """Whether the code that asked for its length makes it longer."""
+    codes = (match["code"] for line in row.evidence for match in [_CODE.search(line)] if match is not None)
+    return any(code.startswith((f"{row.argument}.append(", f"{row.argument}.extend(")) for code in codes)
 
 
 def _is_a_function_or_none(row: Recompile) -> bool:

@@ -425,7 +425,10 @@ REMEDIES = {
         "value of it is a program of its own: keep them few.",
         changes="rounding",
     ),
-    "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
+    "pytree": Row(
+        "Give {argument} the same structure (keys, lengths, node types) at every call. What the function gives back "
+        "for the next call begins with all its keys, as arrays of their later types."
+    ),
     "longer list": Row(
         "Only the length of {argument} varies, and its elements are alike: pass one array of them, "
         "jnp.stack({argument}) (np.array of numbers), padded to one length, or to a few (powers of two), "
