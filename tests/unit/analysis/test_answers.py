@@ -78,6 +78,17 @@ def test_a_loop_that_pays_in_each_turn_comes_before_what_ran_once(tmp_path: Path
     assert {*texts} == {"loop", "start"}
 
 
+@pytest.mark.parametrize(("cost_ms", "is_answer"), [(900, False), (1_800, True)])
+def test_a_few_programs_of_an_initialisation_are_an_answer_where_they_are_dear(
+    tmp_path: Path, cost_ms: int, is_answer: bool
+) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    start = finding("eager_compiles", "note", "start", cost_ns=cost_ms * 1_000_000, advice=ONE_JIT, refs=["c"] * 11)
+    trace.findings = [start]
+    assert bool(answers(trace)) == is_answer
+
+
 def test_a_compile_whose_error_ended_the_run_comes_first(tmp_path: Path) -> None:
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")

@@ -18,7 +18,8 @@ MOST = 5
 _LEAST_SHARE, _LEAST_SHARE_AGAIN = 0.01, 0.002  # of all that compiled: less is worth no change
 _LEAST_NS = 1_000_000
 _GOES_ON = 10  # times what was seen: the trace ends after a few steps, where what they pay, or a run like them, goes on
-_MANY, _MANY_EACH_STEP = 20, 10  # small programs of an initialisation, and in each step: fewer are worth no change
+_MANY, _MANY_EACH_STEP = 20, 10  # small programs of an initialisation, and in each step: fewer are worth no change,
+_DEAR_NS = 1_000_000_000  # unless they take so long
 _EVERY_CALL = {
     "captured_constants",
     "fast_path_miss",
@@ -71,7 +72,7 @@ def _ended_the_run(trace: Trace, row: Finding) -> bool:
 def _mendable(row: Finding) -> bool:
     """Whether a change of the user's would mend it."""
     many = _MANY if is_paid_once(row) else _MANY_EACH_STEP
-    few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < many
+    few = row.kind == "eager_compiles" and row.severity == "note" and len(row.refs) < many and row.cost_ns < _DEAR_NS
     mended = row.kind == "failed_compile" or any(each.how != "none" for each in row.remedies)
     return row.kind not in _NO_ANSWER and not few and mended
 
