@@ -93,6 +93,16 @@ def test_a_module_s_jit_is_given_where_it_may_be(calls: str, code: str, tmp_path
     assert written == ([code] if code else [])
 
 
+def test_what_failed_to_compile_is_not_to_be_jitted(tmp_path: Path) -> None:
+    made = "def spread(x):\n    y = jnp.sin(x) * 2 + 1\n    return y.sum() + jnp.arange(jnp.abs(y).sum() + 1).sum()"
+    tried = "try:\n    jax.jit(spread)(x)\nexcept jax.errors.ConcretizationTypeError:\n    spread(x)"
+    rows = eager_compiles(f"{made}\n{tried}", tmp_path)
+    assert rows
+    assert [remedy.code for row in rows for remedy in row.remedies if "spread" in remedy.code] == []
+    [row] = eager_compiles(f"{made}\nspread(x)", tmp_path)
+    assert [remedy.code.splitlines()[-1] for remedy in row.remedies] == ["def spread(x):"]
+
+
 def test_a_loop_without_steps_has_the_line_that_calls_what_to_jit(tmp_path: Path) -> None:
     [row] = eager_compiles("for _ in range(3):\n    for _ in range(2):\n        y = noisy(x)", tmp_path)
     last = len(PROGRAM.splitlines())

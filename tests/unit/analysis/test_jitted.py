@@ -36,6 +36,39 @@ def test_an_array_may_be_compared() -> None:
     assert given_to_jit(text) == f"@jax.jit\n{text}"
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "return x[x > 0]",
+        "valid = ~jax.numpy.isnan(x)\n    return (x[valid] ** 2).mean()",
+        "near, far = x > 0, x < 1\n    return x[near & far].sum()",
+        "return x[jax.numpy.isfinite(x), 0]",
+        "return x[:n]",
+        "return jax.numpy.nonzero(x)[0]",
+        "return jax.numpy.where(x)",
+    ],
+)
+def test_a_size_that_follows_from_values_is_none_to_trace(lines: str) -> None:
+    assert given_to_jit(f"def step(x, n, mask):\n    {lines}\n") is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "return x[n]",
+        "return x.at[mask].set(0)",
+        "return x[:SIZE]",
+        "return x[: n.shape[0]]",
+        "return jax.numpy.where(x > 0, x, 0)",
+        "return jax.numpy.nonzero(x, size=3)[0]",
+        "return (x > 0) * x[..., None]",
+    ],
+)
+def test_a_size_that_is_known_may_be_traced(lines: str) -> None:
+    text = f"def step(x, n, mask):\n    {lines}\n"
+    assert given_to_jit(text) == (f"@jax.jit\n{text}" if "jax" in lines else f"from jax import jit\n\n@jit\n{text}")
+
+
 def test_jit_is_imported_where_the_function_does_not_name_jax() -> None:
     text = "def step(params):\n    update = solver.update(params)\n    return update\n"
     assert given_to_jit(text) == f"from jax import jit\n\n@jit\n{text}"

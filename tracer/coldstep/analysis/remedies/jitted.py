@@ -13,6 +13,7 @@ _EFFECTS = {"item", "numpy", "tolist", "block_until_ready", "print", "callback",
 _HOSTS = {"np", "numpy", "time", "os", "math", "random"}
 """Modules that take no traced array, or give something else in each call."""
 _PLAIN_BUILTINS = {"abs", "len", "sum", "tuple", "list", "dict", "zip"}
+_SIZED_BY_VALUES = {"nonzero", "flatnonzero", "argwhere", "unique", "compress", "extract", "intersect1d", "setdiff1d"}
 _BRANCHES = (
     ast.IfExp, ast.BoolOp, ast.Not, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.JoinedStr, ast.NamedExpr, ast.Await,
     ast.Yield, ast.YieldFrom, ast.comprehension,
@@ -32,12 +33,58 @@ def jitted(block: Block, by: str = "jax.jit") -> Written | None:
     changed = {each.arg for each in function.args.args} if by == "flax.nnx.jit" else set[str]()
     if not all(computes(each, defined) or _updates(each, changed) for each in function.body):
         return None
+    if _sized_by_values(function):
+        return None
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
     if (called := jit_called(by, names)) is None:
         return None
     jit, imported = called
     lines = [*(line for each in imported for line in (each, "")), f"@{jit}", block.lines[0]]
     return block.written(block.first, block.first, lines, function.name)
+
+
+def _sized_by_values(function: ast.FunctionDef) -> bool:
+    """Whether a size in it follows from an array's values: of a boolean mask, a slice, `nonzero()`."""
+    bound = {name for node in ast.walk(function) for name in bindings(node)}
+    given = [pair for node in ast.walk(function) if isinstance(node, ast.Assign) for pair in _pairs(node)]
+    masks = {name for name in bound if "mask" in name or "valid" in name}
+    masks |= {target.id for target, value in given if isinstance(target, ast.Name) and _is_mask(value, masks)}
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value=ast.Attribute(attr="at")):  # x.at[mask].set(…) keeps the size of x
+                pass
+            case ast.Subscript(slice=index) if any(_is_mask(part, masks) for part in _parts(index)):
+                return True
+            case ast.Slice() if any("." not in ast.unparse(each) and read(each) & bound for each in _ends(node)):
+                return True
+            case ast.Call(func=ast.Attribute(attr=name)) if not any(key.arg == "size" for key in node.keywords):
+                if name in _SIZED_BY_VALUES or (name == "where" and len(node.args) == 1):
+                    return True
+    return False
+
+
+def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """What is assigned to what, one by one."""
+    targets, values = _parts(node.targets[0]), _parts(node.value)
+    return list(zip(targets, values, strict=False)) if len(targets) == len(values) else []
+
+
+def _ends(node: ast.Slice) -> list[ast.expr]:
+    return [each for each in (node.lower, node.upper, node.step) if each is not None]
+
+
+def _is_mask(value: ast.expr, masks: Collection[str]) -> bool:
+    """Whether an expression is of truth values, as far as its own words show."""
+    match value:
+        case ast.Name(id=name):
+            return name in masks
+        case ast.Compare() | ast.UnaryOp(op=ast.Invert()):
+            return True
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
+            return _is_mask(left, masks) or _is_mask(right, masks)
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in ("isnan", "isfinite", "isinf") or name.startswith("logical_")
+    return False
 
 
 def jit_called(by: str, names: Collection[str]) -> tuple[str, list[str]] | None:

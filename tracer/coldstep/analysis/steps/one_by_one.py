@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import MOST_NAMED, finding
-from coldstep.analysis.remedies.blocks import Loop, block_around
+from coldstep.analysis.remedies.blocks import Block, Loop, block_around
 from coldstep.analysis.remedies.jitted import jitted
 from coldstep.analysis.remedies.made_at_once import made_at_once
 from coldstep.analysis.steps.eager_programs import into_one_program, jittable_around
@@ -71,7 +71,8 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
     by_loop: dict[tuple[int, str, int], list[Compile]] = defaultdict(list)
     for row in left.values():
         within = trace.details[row.id].within
-        if (around := jittable_around(trace, row)) is not None and jitted(*around) is not None:
+        around = jittable_around(trace, row)
+        if around is not None and jitted(*around) is not None and not _failed(trace, around[0]):
             by_function[row.process, around[0].file, around[0].first].append(row)
         elif within is not None and within.made_at is not None:
             by_making[row.process, within.made_at.file, within.made_at.line, within.made].append(row)
@@ -95,6 +96,13 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
             advice = _WITHIN_THE_CALL if _is_for_its_effect(trace, at) else _ABOVE_THE_LOOP
             made.append(_finding(trace, text, rows, at, advice=advice))
     return made
+
+
+def _failed(trace: Trace, function: Block) -> bool:
+    """Whether it was compiled, and that failed."""
+    name = function.tree.name if isinstance(function.tree, ast.FunctionDef) else ""
+    failed = (row.location for row in trace.compiles if row.outcome == "failed" and row.location is not None)
+    return any(at.file == function.file and at.function.rpartition(".")[2] == name for at in failed)
 
 
 def _looped_at(row: Compile, within: Within | None) -> Location | None:
