@@ -45,14 +45,14 @@ rng = np.random.default_rng(0)
 train_set, eval_set = rng.integers(0, 30, (64, 10)), rng.integers(0, 30, (37, 10))
 params = model.init(jax.random.key(0), jnp.zeros((1, 9), "int32"))
 opt_state = optimizer.init(params)
-for epoch in range(3):
+for _ in range(3):
     for batch in data_loader(train_set, 16, drop_last=True):
         params, opt_state, loss = train_step(params, opt_state, batch)
     losses = np.concatenate([eval_step(params, batch) for batch in data_loader(eval_set, 8, drop_last=False)])
     print("loss", repr(float(loss)), repr(float(losses.mean())))
 # /// thread
 # address = "https://github.com/huggingface/transformers/pull/17863"
-# asked = "Why do the Flax examples drop the last, incomplete batch in evaluation, which then is not of the whole dataset?"
+# asked = "Why do the Flax examples drop the last batch in evaluation, which then is not of the whole dataset?"
 # answer = """\
 # XLA is not polymorphic in shapes: a last batch of another shape triggers a recompilation. In evaluation, pad it \
 # and cut the results."""

@@ -53,7 +53,7 @@ training_step = torch.compile(model.training_step, backend="aot_eager")
 validation_step = torch.compile(model.validation_step, backend="aot_eager")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 x, y = torch.randn(32, 8), torch.randn(32, 4)
-for epoch in range(5):
+for _ in range(5):
     loss = training_step(x, y)
     loss.backward()
     optimizer.step()
