@@ -77,6 +77,28 @@ def test_a_variable_that_holds_sources_keeps_them() -> None:
     assert [each for each in advise(trace, "dynamo", row, seen) if each.environment] == []
 
 
+@pytest.mark.parametrize(
+    ("argument", "before", "after", "variables"),
+    [
+        ("x", "f32[1,4]", "f32[2,4]", ["TORCH_COMPILE_UNBACKED_SOURCES"]),
+        ("batch['x']", "f32[1,4]", "f32[2,4]", ["TORCH_COMPILE_UNBACKED_SOURCES"]),
+        ("cache.key", "f32[1,4]", "f32[2,4]", []),  # its value grows with it, and the guard does not name that
+        ("cache.key", "size 0 at dimension 2", "size 1 at dimension 2", []),
+        ("batch['x'].data", "f32[1,4]", "f32[2,4]", []),
+        ("self.keys", "f32[1,4]", "f32[2,4]", []),
+    ],
+)
+def test_no_variable_opens_one_array_of_an_object_that_may_hold_more(
+    argument: str, before: str, after: str, variables: list[str]
+) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change(argument, "shape", before, after)
+    fields = {"cause": "shape", "argument": argument, "before": before, "after": after, "changes": [change]}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    given = advise(trace, "dynamo", row, Seen(roots=frozenset({"x", "batch", "cache", "self"})))
+    assert [name for row in given for name in row.environment] == variables
+
+
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
 def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(cause: str) -> None:
     said = advice(cause, "n", "2", "3")

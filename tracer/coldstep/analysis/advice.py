@@ -351,6 +351,8 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
         if by_place or len(row.changes) != 1:
             return ""
     if row.cause == "shape":
+        if "." in rest:  # what else the object holds may vary alike, and the guard names the first of them alone
+            return ""
         dimensions = differing(before, after)
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
