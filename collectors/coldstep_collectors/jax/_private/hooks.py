@@ -120,6 +120,15 @@ class Dispatch:
             if name in self.kwargs:
                 yield name, self.kwargs[name]
 
+    def static_self(self) -> Any:
+        """The first argument, where it is static and JAX knows it by identity, whatever becomes of what it holds; None
+        of any other."""
+        if not self.args or not any(value is self.args[0] for _, value in self.statics()):
+            return None
+        kind: Any = type(self.args[0])
+        is_known_by_identity = kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__
+        return self.args[0] if is_known_by_identity else None
+
     def arguments(self) -> list[tuple[str, Any, bool]]:
         """Name, value and whether passed by keyword, in JAX's order; `STATIC` in the place of a static value.
 
