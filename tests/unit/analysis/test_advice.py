@@ -108,6 +108,18 @@ def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(caus
     assert "unless a slice or a shape needs the number" in advice(cause, "n", "2", "3", is_open=True)
 
 
+@pytest.mark.parametrize(("values", "how"), [(2, "none"), (4, "none"), (5, "edit"), (12, "edit")])
+def test_a_number_that_code_needs_is_lived_with_only_where_it_has_few_values(values: int, how: str) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    evidence = ["0/0: i == 0  # x = self.heads[i](x)  # train.py:9 in forward"]
+    fields = {"cause": "python_scalar", "argument": "i", "before": "0", "after": "1", "changes": []}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence})
+    [given] = advise(trace, "dynamo", row, Seen(values=values))
+    assert "The code needs the number i itself (x = self.heads[i](x))" in given.text
+    assert given.how == how
+    assert ("raise that limit" in given.text) == (how == "edit")
+
+
 def test_a_learning_rate_is_written_into_and_no_other_setting_is_called_one() -> None:
     rate = advice("python_scalar", "optimizer.param_groups[0]['lr']", "0.1", "0.05")
     assert ".fill_(" in rate

@@ -37,6 +37,7 @@ from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
+_MANY_NUMBERS = 5  # of one argument, of those that are compiled in: fewer are lived with
 _MANY_WORDS = 6  # of one argument: fewer are a choice among modes
 _LAST_BATCH = (
     "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
@@ -511,6 +512,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and seen.is_open, "open shape"),
         (is_shape and seen.is_open is False, _CLOSED_BY[seen.static]),
         (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
+        (is_constant and is_needed and seen.values >= _MANY_NUMBERS, "many needed numbers"),
         (is_constant and is_needed, "needed number"),
         (cause in _HELD and seen.is_open is False and not _is_whole(row.after), "closed float"),
         (cause == "module_attribute" and is_number(row.after) and not _is_whole(row.after), "float attribute"),

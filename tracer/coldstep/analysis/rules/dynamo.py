@@ -831,6 +831,13 @@ REMEDIES = {
         "and call with each once before you measure.",
         how="none",
     ),
+    "many needed numbers": Row(
+        "The code needs the number {argument} itself ({needed}), so each of its values is compiled in, and once "
+        "torch._dynamo.config.recompile_limit of them are, a further one runs uncompiled. Where the values are few, "
+        "raise that limit above their number, and call with each once before you measure. Else do what needs the number "
+        "outside of the compiled function, or, where it picks one tensor of several, stack them and index by a tensor.",
+        changes="rounding",
+    ),
     "open number": Row(
         "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
         "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
