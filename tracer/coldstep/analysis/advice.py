@@ -23,6 +23,7 @@ from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import (
     Call,
     called,
+    is_plain,
     makes,
     on_no_device,
     state_made,
@@ -179,6 +180,8 @@ class Seen:
     """What the environment has made dynamic already."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
+    calls: Mapping[str, Call] = field(default_factory=dict)
+    """Each argument that differed in the line of the call, by its path."""
     once: Written | None = None
     """Of an object that is made anew each time: the lines that make it, written so that it is made once."""
     rewritten: Written | None = None
@@ -229,7 +232,8 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "rest": rest,
         "dim": dim,
         "like": _like(row, rest, seen),
-        "marked": _marked(argument, rest, dim, seen.place.call),
+        "marked": _marked(argument, rest, dim, seen, alike),
+        "marks": "\n".join(_marks(alike, seen)),
         "fixed": fixed.format(
             arguments=listed([seen.named(each.argument or "") for each in alike] or [argument], _MAX_ARGUMENTS),
             drop=RULES[stack].drop,
@@ -241,7 +245,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
-        "sources": _beside(seen.sources, [_source(change, row, seen, special=False) for change in alike]),
+        "sources": _beside(seen.sources, _sources(alike, row, seen, special=False)),
         "kept": seen.kept,
         "made": makes(seen.place.line),
         "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
@@ -257,7 +261,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "detached": _detached(seen),
         "narrow": _narrow(stack, row, rest, seen),
         "undirected": on_no_device(seen.place.line),
-        "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
+        "unbacked": ",".join(_sources(alike, row, seen, special=True)),
         **RULES[stack].names(row, seen),
     }  # fmt: skip
 
@@ -273,8 +277,36 @@ def _like(row: Recompile, rest: str, seen: Seen) -> str:
     return next((path for path in found if _KEYS.fullmatch(path)), "") if _KEYS.fullmatch(rest) else ""
 
 
-def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
+def _marks(alike: list[Change], seen: Seen) -> list[str]:
+    """The statements that leave open all that varies: what is left closed compiles again by itself. None where one of
+    them cannot be written, and of what an object holds: what else it holds may vary alike."""
+    made = []
+    for change in alike:
+        call, root = seen.calls.get(change.argument or ""), ROOT.match(change.argument or "")
+        if call is None or root is None or not call.takes_lines_above:
+            return []
+        rest, dimensions = root.string[root.end() :], differing(change.before, change.after)
+        is_special = is_zero_or_one(change.before, change.after) or is_zero_or_one(change.after, change.before)
+        marked = f"{call.expression}{rest}"
+        if "." in rest or not dimensions or is_special or not is_plain(marked):
+            return []
+        made.append(
+            f"torch._dynamo.maybe_mark_dynamic({marked}, {dimensions[0] if len(dimensions) == 1 else dimensions})"
+        )
+    return list(dict.fromkeys(made))
+
+
+def _marked(argument: str, rest: str, dim: str, seen: Seen, alike: list[Change]) -> str:
     """How to mark a dimension at the call: of what is made anew in its line, by a name of its own."""
+    if each := _marks(alike, seen):
+        return listed(each, _MAX_ARGUMENTS)
+    call = seen.place.call
+    if len(alike) > 1:
+        names = listed([seen.named(change.argument or "") for change in alike], _MAX_ARGUMENTS)
+        return f"torch._dynamo.maybe_mark_dynamic(…), for each of {names}"
+    if "." in rest:
+        named = f"{call.expression}{rest}" if call is not None and call.is_object else argument
+        return f"torch._dynamo.maybe_mark_dynamic({named}, {dim}), and whatever else of that object varies with it"
     if call is None:
         return f"torch._dynamo.maybe_mark_dynamic({argument}, {dim})"
     if call.is_object:
@@ -335,6 +367,12 @@ def _beside(held: str, sources: Iterable[str]) -> str:
     """The value of a variable that holds some already: what is set replaces it."""
     more = [each for each in sources if each and each not in held.split(",")]
     return ",".join(filter(None, [held, *more])) if more else ""
+
+
+def _sources(alike: list[Change], row: Recompile, seen: Seen, *, special: bool) -> list[str]:
+    """Dynamo's own names of all that varies; none where one of them has none: what is left closed compiles again."""
+    names = [_source(change, row, seen, special=special) for change in alike]
+    return names if all(names) else []
 
 
 def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str:
