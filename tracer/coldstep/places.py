@@ -27,6 +27,8 @@ _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 _PACKAGES = expression(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
 # PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
 _MADE = expression("|".join(stack.generated for stack in STACKS if stack.generated))
+# Conda: "/home/me/.conda/envs/net/lib/python3.12/logging/__init__.py"
+_STANDARD_ELSEWHERE = expression(r".*?/lib(?:64)?/python3[.\d]*/", re.DOTALL)
 # JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
 # PyTorch: "/src/torch/nn/modules/linear.py"
 _SOURCE = expression("|".join(f"(?P<{stack.packages[0]}>{stack.sources})" for stack in STACKS))
@@ -199,7 +201,10 @@ def module_of(file: str) -> str:
     path = absolute(file).removesuffix(".py").removesuffix("/__init__")
     relative = below_packages(path)
     if relative is None:
-        relative = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), path)
+        relative = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), None)
+    if relative is None:  # of another machine, of which a log tells
+        source = _SOURCE.search(path)
+        relative = path[source.start() + 1 :] if source else _STANDARD_ELSEWHERE.sub("", path, count=1)
     return relative.replace("/", ".")
 
 

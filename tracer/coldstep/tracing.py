@@ -123,7 +123,7 @@ class Block:
             self._stop_following()
             self._session.take_down()  # what interrupted it has left the rest
             give_place_back()
-        if not self._options.joinable and self._session.in_parent():
+        if not self._options.joinable and self._session.in_parent() and self._session.is_written:
             say(f"{self._session.path}: {self._line()}")
 
     def _stop_following(self) -> None:

@@ -27,6 +27,7 @@ _CAPTURED = re.compile(
     r"A large amount of constants were captured during lowering \((?P<size>[\d.]{1,20} ?\w{1,5}) total\)"
 )
 UNNAMED = "a program"
+_ALARM = "slow_operation_alarm"
 _WITHIN = 4  # lines below the alarm in which the instruction comes, and below the time in which it is there again
 _FOLDED = (
     "how long {name} took: the log has only that XLA folded constants in it for {time}{at} (a large array that the "
@@ -71,6 +72,10 @@ class Constants:
         self._took: float | None = None
         """What an operation took: XLA repeats its alarm below that."""
         self._left = 0
+        self._others = 0
+        """Alarms at something else that are open."""
+        self._ends_with_it = False
+        """Whether that is the log's last line, but for the begin of what repeats the alarm."""
         self._held: dict[str, int] = {}
 
     @property
@@ -82,17 +87,20 @@ class Constants:
         """Take in a line."""
         self._awaits -= self._awaits > 0
         self._left -= self._left > 0
+        self._ends_with_it &= line.text != "" and "Constant folding".startswith(line.text)
         if match := _FOLDING.search(line.text):
             self._awaits, self._seconds = _WITHIN, float(match["s"])
         elif self._awaits and (match := _INSTRUCTION.match(line.text)):
             self._awaits = 0
             self._begin(match["name"], line)
         elif (seconds := took(line.text)) is not None:
-            self._left, self._took = _WITHIN, seconds
+            self._left, self._took, self._ends_with_it = _WITHIN, seconds, not self._others
+            self._others -= self._others > 0
             return False  # it may be that of a compile
         elif match := _CAPTURED.search(line.text):
             self._held.setdefault(match["size"], line.ns)
         else:
+            self._others += _ALARM in line.source or _ALARM in line.text
             return False
         return True
 
@@ -112,8 +120,15 @@ class Constants:
         is_over = seconds is not None
         self._folded.append(_Folded(line.ns, instruction, name, place, seconds or self._seconds, is_over))
 
-    def programs(self) -> Iterator[tuple[str, int, str]]:
-        """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks."""
+    def programs(self, is_of_compile: bool) -> Iterator[tuple[str, int, str]]:
+        """Each program of which no more is known: its name, when a line speaks of it, and what the log lacks.
+
+        The time that a log ends with is that of the one alarm that is open, but where it `is_of_compile`.
+        """
+        open_ = [row for row in self._folded if not row.is_over]
+        is_known = self._took is not None and self._ends_with_it and not is_of_compile and len(open_) == 1
+        if self._took is not None and is_known and self._took >= open_[0].seconds:
+            open_[0].seconds, open_[0].is_over = self._took, True
         by_function: dict[str, list[_Folded]] = {}
         for folded in self._folded:
             by_function.setdefault(folded.function, []).append(folded)

@@ -130,7 +130,7 @@ class SlowCompiles:
         cut = self._open is not None and not self._goes_on_without
         self._finish(self._open[0].ns if self._open is not None else 0)
         missing: list[str] = [_ONLY_SLOW]
-        for name, ns, words in self._constants.programs():
+        for name, ns, words in self._constants.programs(is_of_compile=self._took is None):
             missing.append(words)
             self._begin(name, ns)
             self._finish(ns, is_over=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
@@ -13,7 +14,7 @@ from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.torch._private.breaks import BreakReason, resumed
 from coldstep_collectors.torch.inductor_log import AutotuneLines
-from coldstep_collectors.torch.log_frames import about_break
+from coldstep_collectors.torch.log_frames import about_break, passed_through
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
@@ -95,6 +96,7 @@ _WITHOUT_CLASS = re.compile(
 )
 _WRAPPER = "external_utils.py"  # of what was handed to torch.compile and is no function of Python's
 _USERS = "from user code:"
+_NEXT_STACK = "Traceback (most recent call last)"
 _CHAINED = ("direct cause of the following exception", "During handling of the above exception")
 # Python: "  File "/repo/train.py", line 131, in score"
 # PyTorch 2.0: "   File "/repo/train.py", line 559, in <resume in forward>"
@@ -113,10 +115,34 @@ _COMPILED = re.compile(
 )
 # PyTorch 2.1, 2.13: "    Reason: generic_jump TensorVariable()"
 _EXPLAINED = re.compile(r"\s{4}Reason: (?P<reason>.{1,2000})$")
+_SUMMARY = r"<FrameSummary file ((?:<[^<>]{1,99}>)?[^<>]{0,1000}?), line (\d{1,9}) in ((?:[^<>]|<[^<>]{1,99}>){1,200})>"
+# PyTorch 2.13: "<FrameSummary file /repo/train.py, line 6 in step>"
+# PyTorch 2.13: "<FrameSummary file /repo/train.py, line 6 in <lambda>>"
+_IN_REASON = re.compile(_SUMMARY)
 # PyTorch 2.1, 2.13: "      <FrameSummary file /repo/train.py, line 4 in step>"
-_EXPLAINED_AT = re.compile(
-    r"\s{6}<FrameSummary file (?P<file>.{1,1000}), line (?P<line>\d{1,9}) in (?P<name>.{1,200})>$"
+_EXPLAINED_AT = re.compile(rf"\s{{6}}{_SUMMARY}$")
+# PyTorch 2.13: "  Explanation: Dynamo does not know how to trace builtin operator `print` with argument types ['str']"
+_EXPLANATION = re.compile(r"\s{2}Explanation: (.{1,2000})$")
+# PyTorch 2.13: "reason='generic_jump TensorVariable()', user_stack=[<FrameSummary file /repo/a.py, line 6 in step>],
+# graph_break=True)"
+_REASON = re.compile(
+    r"\breason=(?P<quote>[\"'])(?P<reason>(?:(?!, user_stack=|\breason=[\"']).){1,2000})(?P=quote), user_stack="
+    rf"\[(?P<stack>(?:{_SUMMARY}(?:, (?=<))?){{1,200}})(?P<returns>\], graph_break=False)?"
 )
+# PyTorch 2.13: "with argument types [\\'str\\'] (has_kwargs False)"
+_ESCAPED = re.compile(r"\\(.)")
+_RETURNS = "return_value"  # no graph break, and the last words of a line may be lost
+# PyTorch 2.5: "/venv/torch/_dynamo/variables/functions.py:725: UserWarning: Graph break due to unsupported builtin
+# time.sleep. This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
+# PyTorch 2.8: "/venv/torch/_dynamo/variables/functions.py:1481: UserWarning: Dynamo does not know how to trace the
+# builtin `time.sleep.` This function is either a Python builtin"
+_BUILTIN = re.compile(
+    r"(?![-+#]).{0,500}?[\\/]_dynamo[\\/]variables[\\/]\w{1,40}\.py:\d{1,9}: UserWarning: "
+    r"(?P<words>(?:Graph break due to unsupported|Dynamo does not know how to trace the) builtin .{1,500}?)"
+    r" This function is either"
+)
+MARKS_OF_BUILTINS = (b"UserWarning: Graph break due to unsupported builtin",
+                     b"UserWarning: Dynamo does not know how to trace")  # fmt: skip
 _MOST_LINES_OF_REPORT = 60
 _MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
@@ -220,8 +246,7 @@ class Errors:
             self._fail("", "", 0, {"outcome": "failed", "error": NO_ERROR}, line.ns)
             self._of_user = line.text == _USERS
         else:
-            taken = self._after(line.text)
-            return self._goes_through(line) or taken
+            return self._after(line.text) or self._goes_through(line)
         return True
 
     def end(self) -> list[Failure]:
@@ -295,14 +320,15 @@ class Errors:
             return False
         self._lines += 1
         self._error_goes_on = self._lines < _MOST_LINES
-        self._of_user |= _USERS in text
+        self._of_user = (self._of_user or _USERS in text) and _NEXT_STACK not in text
         self._chained |= any(words in text for words in _CHAINED)
         if (_OF_DYNAMO in text or text == _USERS) and not self._is_sure:
             self._is_sure = True
             self.failures.append(failed)
         if self._of_user and (match := _FRAME.search(text)):
             failed.compiled = failed.compiled or (match["file"], match["name"])
-            if not is_installed(match["file"]):
+            is_first = failed.about["location"] is None and not passed_through(match["file"])
+            if is_first or not is_installed(match["file"]):
                 name, _ = resumed(match["name"]) or (match["name"], 0)
                 failed.about |= about_unasked("dynamo", name, match["file"], int(match["line"]))
             return self._is_sure
@@ -315,12 +341,20 @@ class Errors:
 class PrintedReports:
     """The lines of one process."""
 
-    MARKS: ClassVar[tuple[bytes, ...]] = (_METRICS.encode(), b"Graph Break Count: ", b"  Break Reason ")
+    MARKS: ClassVar[tuple[bytes, ...]] = (_METRICS.encode(), b"Graph Break Count: ", b"  Break Reason ",
+                                          b"user_stack=[<FrameSummary ")  # fmt: skip
 
     def __init__(self) -> None:
         self._seconds: list[tuple[int, float]] = []
         self._reasons: list[BreakReason] = []
-        self._lines = self._ns = 0
+        self._as_objects: list[BreakReason] = []
+        """The same, which a program has printed as Python writes them."""
+        self._lines = self._ns = self._reason_at = 0
+
+    @property
+    def reasons(self) -> list[BreakReason]:
+        """Why graphs broke: a report has it in full."""
+        return self._reasons or self._as_objects
 
     @property
     def goes_on(self) -> bool:
@@ -338,8 +372,14 @@ class PrintedReports:
             ]  # of all so far
         elif self._lines and (match := _EXPLAINED.match(line.text)):
             self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
+            self._reason_at = self._lines
         elif self._lines and self._reasons and (match := _EXPLAINED_AT.match(line.text)):
-            self._reasons[-1].stack.append((match["file"], int(match["line"]), match["name"]))
+            self._reasons[-1].stack.append(_place(*match.groups()))
+        elif 0 < self._lines == self._reason_at - 1 and (match := _EXPLANATION.match(line.text)):
+            self._reasons[-1].reason += f": {match[1]}"
+        elif objects := [reason for each in _REASON.finditer(line.text) if (reason := _of_object(each)) is not None]:
+            self._ns = line.ns
+            self._as_objects += [each for each in objects if each not in self._as_objects]  # printed once more
         else:
             return False
         return True
@@ -351,13 +391,29 @@ class PrintedReports:
             start = max(1, end, ns - round(1e9 * sum(s for _, s in self._seconds)))
             end = start + round(seconds * 1e9)
             _compile(log, "a function", start, end)
-        if self._reasons:
-            name = next((stack[0][2] for reason in self._reasons if (stack := reason.stack)), "a function")
+        if reasons := self.reasons:
+            name = next((stack[0][2] for reason in reasons if (stack := reason.stack)), "a function")
             id = _compile(log, name, self._ns, self._ns)
-            for number, reason in enumerate(self._reasons):
+            for number, reason in enumerate(reasons):
                 if id is not None and log.takes_break():
                     log.emit(GraphBreak(self._ns, f"explained{number}", id, about_break(reason, name)))
-        return bool(self._seconds or self._reasons)
+        return bool(self._seconds or reasons)
+
+
+def _of_object(printed: re.Match[str]) -> BreakReason | None:
+    """The reason that a program has printed as Python writes it; None where no graph broke."""
+    text = _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], printed["reason"])
+    first, *rest = text.splitlines()
+    if printed["returns"] or first == _RETURNS:
+        return None
+    why = [match[1] for line in rest if (match := _EXPLANATION.match(line))]
+    stack = [_place(*frame) for frame in _IN_REASON.findall(printed["stack"])]
+    return BreakReason(": ".join((first, *why)), [], stack, whole_frame=False)
+
+
+def _place(file: str, line: str, name: str) -> tuple[str, int, str]:
+    whose, _ = resumed(name) or (name, 0)
+    return file, int(line), whose
 
 
 def _compile(log: Log, name: str, start: int, end: int) -> str | None:
@@ -370,16 +426,39 @@ def _compile(log: Log, name: str, start: int, end: int) -> str | None:
     return id
 
 
+def builtin_in(text: str) -> str | None:
+    """The words of PyTorch's warning of a builtin that it cannot trace; None of another line. A diff's is another."""
+    match = _BUILTIN.match(text) if "UserWarning: " in text else None
+    return match["words"] if match is not None else None
+
+
+def is_told_of(words: str, texts: Iterable[str]) -> bool:
+    """Whether an error, or a report's reason, holds what was warned of, or is cut amid it."""
+    return any(words in text or (text and words.startswith(text)) for text in texts)
+
+
+def tell_of_builtins(log: Log, warned: Mapping[str, int], texts: Sequence[str]) -> bool:
+    """Tell of each graph break that was warned of, of a compile that is not known; whether there are any."""
+    untold = {words: ns for words, ns in warned.items() if not is_told_of(words, texts)}
+    for number, (words, ns) in enumerate(untold.items()):
+        if log.takes_break():
+            about = about_break(BreakReason(words, [], [], whole_frame=False), "a function")
+            log.emit(GraphBreak(ns, f"warned{number}", None, about))
+    return bool(untold)
+
+
 class TorchErrors:
     """Reads PyTorch's errors and reports, and vLLM's seconds, in the log of one process that has no more."""
 
     name: ClassVar[str] = "dynamo"
-    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS, *PrintedReports.MARKS)
+    marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS, *PrintedReports.MARKS,
+                                          *MARKS_OF_BUILTINS)  # fmt: skip
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._errors, self._vllm = Errors(), VllmLines()
         self._tuned, self._printed = AutotuneLines(), PrintedReports()
+        self._builtins: dict[str, int] = {}
 
     @property
     def goes_on(self) -> bool:
@@ -388,6 +467,9 @@ class TorchErrors:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
+        if warned := builtin_in(line.text):
+            self._builtins.setdefault(warned, line.ns)
+            return True
         return any(each.read(line) for each in (self._errors, self._vllm, self._tuned, self._printed))
 
     def end(self) -> Seen | None:
@@ -398,4 +480,6 @@ class TorchErrors:
         seen = self._vllm.emit(self._log) or bool(failures)
         seen |= self._printed.emit(self._log)
         seen |= self._tuned.emit(self._log, has_compiles=seen)
+        texts = [failure.ending["error"] for failure in failures] + [row.reason for row in self._printed.reasons]
+        seen |= tell_of_builtins(self._log, self._builtins, texts)
         return Seen("partial", None, [_ONLY_ERRORS], is_unasked=True) if seen else None

@@ -13,7 +13,15 @@ from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
 from coldstep_collectors.torch.bare_logs import BareLines
-from coldstep_collectors.torch.error_logs import NO_ERROR, Errors, Failure
+from coldstep_collectors.torch.error_logs import (
+    MARKS_OF_BUILTINS,
+    NO_ERROR,
+    Errors,
+    Failure,
+    builtin_in,
+    is_told_of,
+    tell_of_builtins,
+)
 from coldstep_collectors.torch.inductor_log import AutotuneLines, InductorLines
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
@@ -142,6 +150,7 @@ class TorchLogs:
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
                                           *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
                                           b"Error while creating guard:",
+                                          *MARKS_OF_BUILTINS,
                                           b"torchdynamo start ", b"torchdynamo done tracing ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
 
@@ -160,6 +169,8 @@ class TorchLogs:
         self._created: dict[str, str] = {}
         self._breaking: dict[tuple[int, int], _Message] = {}
         self._warned: list[breaks.BreakReason] = []
+        self._builtins: dict[str, tuple[int, Frame | None]] = {}
+        """What PyTorch has warned of unasked, and when; the compile amid which, where the log shows it."""
         self._broke: set[str] = set()
         """The errors that graphs broke at: a second handler repeats them without a stamp, and nothing has failed."""
         self._traced: set[tuple[str | None, str]] = set()
@@ -169,6 +180,8 @@ class TorchLogs:
         self._bare, self._inductor = BareLines(), InductorLines(log)
         self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
         self._log_ns = 0
+        self._shows_begins = False
+        """Whether each compile has a line at its begin: what is printed then is of the last one."""
         self.goes_on = self._warns = self._gives_up = False
         self._seen: set[str] = set()
 
@@ -176,6 +189,9 @@ class TorchLogs:
         """Take in a line."""
         source = line.source.replace("\\", "/")
         self._warns, self._gives_up = _WARNS in source, _GIVES_UP in source
+        if warned := builtin_in(line.text):
+            self._builtins.setdefault(warned, (line.ns, self._current if self._shows_begins else None))
+            return True
         pieces = take_apart(line)
         if not pieces and not line.source:
             pieces = self._bare.take(line.text)
@@ -217,6 +233,7 @@ class TorchLogs:
             self._close(message)
         if not self._frames.known:
             return None
+        warned = self._break_at_builtins() or bool(self._warned)
         failed = (failure for failure in self._errors.end() if failure.ending["error"] not in self._broke)
         failures = [failure for failure in failed if not self._is_of_frame(failure)]
         for frame in self._frames.known:
@@ -234,11 +251,27 @@ class TorchLogs:
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
-        missing |= {_GRAPH_BREAKS: _UNWARNED} if self._warned else {}
+        missing |= {_GRAPH_BREAKS: _UNWARNED} if warned else {}
         unseen = [words for kind, words in missing.items() if kind not in self._seen]
         unseen += [_BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
+
+    def _break_at_builtins(self) -> bool:
+        """Take what was warned of for graph breaks, where neither TORCH_LOGS=graph_breaks nor an error tells of it."""
+        errors = [failure.ending["error"] for failure in self._errors.failures]
+        errors += [frame.ending.get("error", "") for frame in self._frames.known]
+        if _GRAPH_BREAKS in self._seen:
+            return False
+        others: dict[str, int] = {}
+        known = False
+        for words, (ns, frame) in self._builtins.items():
+            if frame is None:
+                others[words] = ns
+            elif not is_told_of(words, errors):
+                frame.breaks.append((ns, breaks.BreakReason(words, [], [], whole_frame=False)))
+                known = True
+        return tell_of_builtins(self._log, others, errors) or known
 
     def _is_of_frame(self, failure: Failure) -> bool:
         """Whether an error is that of a compile which the log has told of: then it is the end of that compile."""
@@ -429,14 +462,18 @@ class TorchLogs:
     def _other(self, frame: Frame, text: str) -> None:
         if text.startswith((_ENVIRONMENT, _GUARDS)):
             self._seen.add("dynamic")
+            self._shows_begins = True
             # PyTorch 2.4 says the first without the numbers; some say the second several times
             self._created.setdefault(frame.compile.id, _ENVIRONMENT if text.startswith(_ENVIRONMENT) else _GUARDS)
             frame.tells_sizes = True
         elif match := _STARTING.match(text):
             self._started.add(frame.compile.id)
+            self._shows_begins = True
             _locate(frame, match)
-        elif (match := _TRACING.match(text)) and not frame.file:
-            _locate(frame, match)
+        elif match := _TRACING.match(text):
+            self._shows_begins = True
+            if not frame.file:
+                _locate(frame, match)
         elif match := _TRACED.match(text):
             frame.name = frame.name or match["name"]
         elif match := _SYMBOL.match(text):

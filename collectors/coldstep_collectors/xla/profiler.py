@@ -26,7 +26,7 @@ from coldstep_collectors.xla._private import session
 from coldstep_collectors.xla.xplane import Event, Line
 
 _IMPORTERS = [stack.packages[0] for stack in STACKS if "jax" in stack.imports]
-_MAX_EVENTS = 100_000  # read of one thread or stream of one session
+_MAX_EVENTS = 100_000  # read of one session
 
 _UNSEEN = "what XLA does inside, and on its devices ({})"
 # XLA: "tf_xla-cpu-codegen/4964726198114996941"
@@ -99,7 +99,7 @@ class XSpace:
         sessions = count(1)
         for recording in self._recordings:
             for recorded, number in zip(recording.finish(), sessions, strict=False):
-                read = list(xplane.lines(recorded.saw, _MAX_EVENTS))
+                read = list(xplane.lines(recorded.saw, _MAX_EVENTS, (MARK, _NO_GRAPHS)))
                 marks = [(e.start_ns, e.end_ns) for line in read for e in line.events if e.name == MARK]
                 if any(event.name == _NO_GRAPHS for line in read for event in line.events):
                     self._sink.note(_WITHOUT)

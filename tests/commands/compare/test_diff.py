@@ -28,6 +28,7 @@ def test_what_compiles_differently_is_said_with_its_cause(repository: Path) -> N
     assert (done.exit_code, done.stderr) == (0, "")
     for name in ("train_step (jax, train.py)", "evaluate (dynamo, train.py)"):
         assert f"{name}: 1 → 2 compiles, " in done.stdout
+    assert "\nin all: 2 → 4 programs compiled, the run " in done.stdout
     assert done.stdout.count("    recompiles for shape of batch['x']: 0 → 1\n") == 2
 
 

@@ -102,6 +102,21 @@ def test_a_loop_without_steps_has_the_line_that_calls_what_to_jit(tmp_path: Path
     assert row.advice.startswith("Jit the function that this line calls once, above the loop")
 
 
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("driver.run(x)", "This line drops what the call returns, so jax.jit of the call would lose"),
+        ("print(noisy(x))", "Jit the function that this line calls once, above the loop"),
+        ("kept.append(noisy(x))", "Jit the function that this line calls once, above the loop"),
+        ("noisy(x).block_until_ready()", "Jit the function that this line calls once, above the loop"),
+    ],
+)
+def test_what_a_loop_calls_for_its_effect_is_not_to_be_jitted(line: str, advice: str, tmp_path: Path) -> None:
+    made = "class Driver:\n    def run(self, x):\n        self.last = noisy(x)\ndriver, kept = Driver(), []"
+    [row] = eager_compiles(f"{made}\nfor _ in range(3):\n    {line}", tmp_path)
+    assert row.advice.startswith(advice)
+
+
 def test_a_script_s_own_loop_over_an_optimizer_has_the_line_of_its_update(tmp_path: Path) -> None:
     pytest.importorskip("optax")
     made = "import optax\ntx = optax.adam(0.1)\nstate = tx.init(x)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,41 @@ def test_no_variable_opens_one_array_of_an_object_that_may_hold_more(
     row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
     given = advise(trace, "dynamo", row, Seen(roots=frozenset({"x", "batch", "cache", "self"})))
     assert [name for row in given for name in row.environment] == variables
+
+
+def test_what_a_wrapper_takes_by_keyword_is_opened_by_the_wrappers_name_for_it() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    changes = [Change(name, "shape", "i64[2,16]", "i64[2,24]") for name in ("ids", "labels")]
+    fields = {"cause": "shape", "argument": "ids", "before": "i64[2,16]", "after": "i64[2,24]", "changes": changes}
+    evidence = ["0/0: tensor 'kwargs['ids']' size mismatch at index 1. expected 16, actual 24"]
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence})
+    *_, by_environment = advise(trace, "dynamo", row, Seen(roots=frozenset({"ids", "labels"})))
+    assert by_environment.environment == {
+        "TORCH_COMPILE_DYNAMIC_SOURCES": "L['kwargs']['ids']:1,L['kwargs']['labels']:1"
+    }
+
+
+def test_what_pytorch_opened_beside_it_is_opened_too() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    fields = {"cause": "module_attribute", "argument": "batch.size", "before": "4", "after": "5"}
+    changes = [Change("batch.size", "module_attribute", "4", "5")]
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"changes": changes, "pattern": None, "evidence": []})
+    opened = {"batch.size": "value", "batch.x": "0, 1", "n": "value"}
+    seen = Seen(is_open=True, roots=frozenset({"batch", "n"}), opened=opened)
+    *_, by_environment = advise(trace, "dynamo", row, seen)
+    assert by_environment.environment == {
+        "TORCH_COMPILE_DYNAMIC_SOURCES": "L['batch'].size,L['batch'].x:0,L['batch'].x:1,L['n']"
+    }
+    nameless = replace(seen, opened=opened | {"elsewhere": "0"})
+    assert not any(remedy.environment for remedy in advise(trace, "dynamo", row, nameless))
+
+
+@pytest.mark.parametrize("stack", ["dynamo", "jax", "tensorflow", "torch_xla"])
+def test_another_rank_is_no_size_to_open_or_to_pad(stack: str) -> None:
+    said = advice("shape", "x", "f32[50]", "f32[50,1]", stack=stack)
+    assert "the same number of dimensions" in said
+    assert "pad" not in said
+    assert "pad" in advice("shape", "x", "f32[50]", "f32[60]", stack=stack)
 
 
 @pytest.mark.parametrize("cause", ["python_scalar", "global", "closure"])
@@ -328,6 +364,15 @@ def test_of_a_static_object_the_numbers_that_change_are_named(before: str, after
 def test_a_list_that_only_grows_is_one_array(stack: str, inputs: dict[str, str], words: str) -> None:
     assert words in advice("pytree", "xs", "list of 1", "list of 2", stack=stack, inputs=inputs)
     assert "the same structure" in advice("pytree", "xs", "list of 1", "tuple of 2", stack=stack, inputs=inputs)
+
+
+@pytest.mark.parametrize("was", ["[]", "list of 1"])
+def test_a_list_that_the_function_appends_to_is_appended_to_outside(was: str) -> None:
+    evidence = ["0/0: len(self.seen) == 1  # self.seen.append(tokens.shape[0])  # train.py:18 in forward"]
+    said = advice("container", "self.seen", was, "list of 2", evidence=evidence)
+    assert said.startswith("Append to self.seen outside of the compiled function")
+    elsewhere = ["0/0: len(self.seen) == 1  # for each in self.seen:  # train.py:18 in forward"]
+    assert "Append" not in advice("container", "self.seen", was, "list of 2", evidence=elsewhere)
 
 
 def test_a_function_that_some_calls_are_given_is_none_that_a_first_call_makes() -> None:

@@ -77,6 +77,34 @@ def test_reasons_without_the_recompile_that_they_are_of_are_one(tmp_path: Path) 
     assert "betas" in row.argument
 
 
+def test_a_break_in_the_standard_library_of_another_machine_is_that_modules(tmp_path: Path) -> None:
+    text = """\
+[__graph_breaks] Graph break in user code at /home/me/.conda/envs/flow/lib/python3.10/logging/__init__.py:2127
+[__graph_breaks] Graph Break Reason: Unsupported method call
+[__graph_breaks]   Explanation: Dynamo does not know how to trace method `__len__` of class `<unknown type>`
+[__graph_breaks]   Developer debug context: call_method GetAttrVariable(root) __len__ [] {}
+[__graph_breaks] User code traceback:
+[__graph_breaks]   File "/home/me/flow/bench.py", line 14, in _accumulate
+[__graph_breaks]     logging.info("tick")
+[__graph_breaks]   File "/home/me/.conda/envs/flow/lib/python3.10/logging/__init__.py", line 2127, in info
+[__graph_breaks]     if len(root.handlers) == 0:
+[__graph_breaks]
+"""
+    [row] = traced(text, tmp_path).graph_breaks
+    assert row.advice is not None
+    assert row.advice.startswith("logging does there")
+
+
+def test_an_object_that_differs_has_no_value_in_the_limit_that_it_led_to(tmp_path: Path) -> None:
+    stamp = "W0522 09:41:17.331000 4127 torch/_dynamo/convert_frame.py:987] [3/64] "
+    text = (
+        f"{stamp}torch._dynamo hit config.recompile_limit (64)\n{stamp}   function: 'forward' (/repo/blocks.py:71)\n"
+        f"{stamp}   last reason: 3/63: ___check_obj_id(self._modules['q'].weight_function[0], 139846220113904)\n"
+    )
+    [limit] = (row for row in traced(text, tmp_path).findings if row.kind == "cache_limit")
+    assert "64 variants (another object in self.q.weight_function[0]): no more" in limit.text
+
+
 def test_a_path_that_is_cut_names_no_place(tmp_path: Path) -> None:
     stamp = "V0506 17:15:05.960000 367 torch/_dynamo/guards.py:3384] [0/{}] [__recompiles] "
     text = (
@@ -173,6 +201,200 @@ def test_the_warning_of_a_value_that_is_read_need_have_no_stamp_and_no_place(tmp
     [row] = traced(f"{text}or:\nto include these operations in the captured graph.\n\n{place}", tmp_path).graph_breaks
     assert row.location == coldstep.model.Location("/repo/metrics.py", 789, "accuracy")
     assert any("of which PyTorch does not warn" in words for words in traced(text, tmp_path).collectors[0].missing)
+
+
+_OF_BUILTINS = " This function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension"
+_WARNS_OF_BUILTIN = "/venv/torch/_dynamo/variables/functions.py:725: UserWarning: "
+_BUILTIN_OF_2_5 = f"Graph break due to unsupported builtin fast_cuda.PyCapsule.fwd.{_OF_BUILTINS}"
+_BUILTIN_OF_2_8 = f"Dynamo does not know how to trace the builtin `fast_cuda.PyCapsule.fwd.`{_OF_BUILTINS}"
+
+
+@pytest.mark.parametrize("words", [_BUILTIN_OF_2_5, _BUILTIN_OF_2_8])
+def test_the_warning_of_a_function_in_c_is_a_graph_break(words: str, tmp_path: Path) -> None:
+    text = f"step 1\n{_WARNS_OF_BUILTIN}{words}\n  torch._dynamo.utils.warn_once(msg)\nstep 2\n"
+    trace = traced(text * 2, tmp_path)
+    [row] = trace.graph_breaks
+    assert (row.kind, row.location) == ("unsupported_call", None)
+    assert "fast_cuda.PyCapsule.fwd" in row.reason
+    assert "TORCH_LOGS: recompiles,graph_breaks,dynamic" in "".join(trace.collectors[0].missing)
+    assert trace.compiles == []  # which it is of is not known
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        f"torch._dynamo.exc.Unsupported: {_BUILTIN_OF_2_5}\n",
+        f"torch._dynamo.exc.Unsupported: Attempted to call a skipped function\n  Explanation: {_BUILTIN_OF_2_8}\n",
+    ],
+)
+def test_where_that_ends_the_compile_it_is_no_graph_break(error: str, tmp_path: Path) -> None:
+    words = _BUILTIN_OF_2_5 if _BUILTIN_OF_2_5 in error else _BUILTIN_OF_2_8
+    trace = traced(f"{_WARNS_OF_BUILTIN}{words}\n{error}", tmp_path)
+    assert trace.graph_breaks == []
+    assert len(failures(trace)) == 1
+
+
+def test_that_warning_is_of_the_compile_that_the_log_is_amid(tmp_path: Path) -> None:
+    stamp = "I0729 14:35:56.100000 99840 torch/fx/experimental/symbolic_shapes.py:3334] [0/0] "
+    text = f"{stamp}create_env\n{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_8}\n{stamp}produce_guards\n"
+    trace = traced(text, tmp_path)
+    assert [row.compile for row in trace.graph_breaks] == [row.id for row in trace.compiles]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"/repo/roads.py:3: UserWarning: {_BUILTIN_OF_2_5}",
+        f"# {_BUILTIN_OF_2_8}",
+        f"+{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_8}",
+        f"-{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}",
+        "/venv/torch/_dynamo/eval_frame.py:412: UserWarning: changing options to `torch.compile()` may require a reset",
+        f"{_WARNS_OF_BUILTIN}Graph break due to unsupp",
+        '    warnings.warn("Dynamo does not know how to trace the builtin")',
+        f"{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}".replace("UserWarning", "FutureWarning"),
+    ],
+)
+def test_another_warning_is_no_graph_break(line: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="holds no"):
+        traced(f"step 1\n{line}\nstep 2\n", tmp_path)
+
+
+def test_such_a_warning_counts_no_compile_twice_and_hides_no_report(tmp_path: Path) -> None:
+    warned = f"{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}\n"
+    other = warned.replace("fast_cuda", "slow_cuda")
+    stamp = "V0729 14:35:56.100000 99840 torch/_dynamo/guards.py:3334] [0/1] [__recompiles] "
+    recompile = f"{stamp}Recompiling function step in /repo/a.py:2\n{stamp}    - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5\n"  # noqa: E501
+    trace = traced(f"{warned}{recompile}{other}", tmp_path)
+    assert [row.function for row in trace.compiles] == ["step"]
+    assert [(row.compile, row.count) for row in trace.graph_breaks] == [(None, 1)] * 2
+    seconds = "TorchDynamo compilation metrics:\nFunction, Runtimes (s)\n_compile.compile_inner, 23.8579, 4.2\n"
+    trace = traced(f"{warned}{seconds}", tmp_path)
+    assert [round(row.wall_ns / 1e9) for row in trace.compiles] == [24, 4]
+    assert [row.compile for row in trace.graph_breaks] == [None]
+    tuned = "AUTOTUNE mm(128x128, 128x128)\n  mm 0.0123 ms 100.0%\nSingleProcess AUTOTUNE benchmarking takes 1.2345 seconds\n"  # noqa: E501
+    assert len(traced(f"{warned}{tuned}", tmp_path).compiles) == len(traced(tuned, tmp_path).compiles)
+
+
+def test_a_report_of_explain_has_that_break_in_full(tmp_path: Path) -> None:
+    report = "Graph Break Count: 1\nBreak Reasons:\n  Break Reason 1:\n    Reason: {}\n    User Stack:\n"
+    report += "      <FrameSummary file /repo/a.py, line 2 in g>\n"
+    text = f"{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_5}\n{report.format(_BUILTIN_OF_2_5)}"
+    [row] = traced(text, tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/a.py", 2, "g")
+    assert len(traced(text[: text.rindex("fast_cuda") + 4], tmp_path).graph_breaks) == 1  # cut amid the reason
+
+
+def test_that_warning_is_of_the_function_that_the_log_traces(tmp_path: Path) -> None:
+    stamp = "I0729 14:35:56.100000 99840 torch/_dynamo/symbolic_convert.py:3334] [0/0] Step 1: torchdynamo "
+    text = (
+        f"{stamp}start tracing f /repo/a.py:3\n{_WARNS_OF_BUILTIN}{_BUILTIN_OF_2_8}\n{stamp}done tracing f (COMPILE)\n"
+    )
+    trace = traced(text, tmp_path)
+    assert [row.function for row in trace.compiles] == ["f"]
+    assert [row.compile for row in trace.graph_breaks] == [row.id for row in trace.compiles]
+
+
+def test_an_error_in_libraries_alone_is_of_the_function_that_was_compiled(tmp_path: Path) -> None:
+    venv = "/usr/local/lib/python3.10/dist-packages/painter"
+    text = (
+        "Unsupported: inline in skipfiles: Logger.info  | info /usr/lib/python3.10/logging/__init__.py\n\n"
+        f'from user code:\n   File "{venv}/unet.py", line 688, in forward\n    self.norm(x)\n'
+        f'   File "{venv}/norms.py", line 12, in norm\n    logger.info("forced")\n\n\n'
+    )
+    place = coldstep.model.Location(f"{venv}/unet.py", 688, "forward")
+    [row] = traced(text, tmp_path).compiles
+    assert (row.function, row.location) == ("forward", place)
+    [row] = traced(text.replace(f"{venv}/norms.py", "/repo/norms.py"), tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/norms.py", 12, "norm")
+    wrapper = (
+        '   File "/venv/lib/python3.10/site-packages/torch/_dynamo/external_utils.py", line 38, in inner\n    return\n'
+    )
+    [row] = traced(text.replace("from user code:\n", f"from user code:\n{wrapper}"), tmp_path).compiles
+    assert (row.function, row.location) == ("forward", place)
+    alone = f"{text.partition('   File')[0]}{wrapper}\n"
+    stack = f'step 1\nTraceback (most recent call last):\n  File "{venv}/server.py", line 5, in serve\n    await it\n'
+    for each in (alone, f"{alone}{stack}ValueError: bad\n"):
+        [row] = traced(each, tmp_path).compiles
+        assert (row.function, row.location) == ("a function", None)
+    text = text.replace(f"{venv}/norms.py", "/repo/norms.py") + stack.replace(f"{venv}/server.py", "/repo/serve.py")
+    [row] = traced(f"{text}ValueError: bad\n", tmp_path).compiles
+    assert row.location == coldstep.model.Location("/repo/norms.py", 12, "norm")
+
+
+def test_what_explain_prints_below_a_reason_is_of_it_and_a_resumed_function_has_its_name(tmp_path: Path) -> None:
+    words = (
+        "Failed to trace builtin operator",
+        "  Explanation: Dynamo does not know how to trace builtin operator `print`",
+    )
+    place = "<FrameSummary file /repo/net.py, line 4 in torch_dynamo_resume_in_g_at_3>"
+    text = "Break Reasons:\n  Break Reason 1:\n    Reason: {}\n{}\n  Hint: Avoid it.\n    User Stack:\n      {}\n"
+    objects = "[GraphCompileReason(reason='{}\\n{}\\n  Hint: Avoid it.', user_stack=[{}], graph_break=True)]\n"
+    for each in (text, objects):
+        [row] = traced(each.format(*words, place), tmp_path).graph_breaks
+        assert (row.kind, row.location) == ("side_effect", coldstep.model.Location("/repo/net.py", 4, "g"))
+        assert "know how to trace builtin operator `print`" in row.reason
+
+
+def test_an_explanation_that_is_not_right_below_a_reason_is_somebody_elses(tmp_path: Path) -> None:
+    text = "Break Reasons:\n  Break Reason 1:\n    Reason: generic_jump\n    User Stack:\n"
+    text += "      <FrameSummary file /repo/net.py, line 4 in g>\nlint:\n  Explanation: print is never used\n"
+    [row] = traced(text, tmp_path).graph_breaks
+    assert row.reason == "generic_jump"
+
+
+def test_the_break_reasons_that_explain_returns_may_be_printed_as_they_are(tmp_path: Path) -> None:
+    printed = "user_stack=[<FrameSummary file /repo/net.py, line 4 in g>]"
+    frames = "<FrameSummary file /repo/net.py, line 6 in g>, <FrameSummary file /repo/a.py, line 2 in <lambda>>"
+    first = f'GraphCompileReason(reason="Failed to trace it\\n  Hint: don\'t", {printed}, graph_break=True)'
+    second = f"GraphCompileReason(reason='generic_jump', user_stack=[{frames}], graph_break=True)"
+    returns = f"GraphCompileReason(reason='return_value', {printed}, graph_break=False)"
+    trace = traced(f"[{first}, {second}, {returns}]\n", tmp_path)
+    assert [(row.reason, row.location and row.location.line) for row in trace.graph_breaks] == [
+        ("Failed to trace it", 4), ("generic_jump", 2)
+    ]  # fmt: skip
+    text = "Graph Count: 2\nGraph Break Count: 1\nOp Count: 2\nBreak Reasons:\n  Break Reason 1:\n"
+    text += "    Reason: generic_jump\n    User Stack:\n      <FrameSummary file /repo/a.py, line 2 in g>\n"
+    assert len(traced(f"[{first}, {second}]\n{text}", tmp_path).graph_breaks) == 1  # the same, and in full
+    cut = "reason='Logger not supported', user_stack=[<FrameSummary file /repo/net.py, line 88 in _prepare>\n"
+    [row] = traced(f"it breaks for the following reason:\n```\n{cut}```\n", tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/net.py", 88, "_prepare")
+    assert [row.count for row in traced(f"[{first}]\nstep\n[{first}]\n", tmp_path).graph_breaks] == [1]
+    quoted = first.replace('"Failed to trace it\\n  Hint: don\'t"', "'\"a\" isn\\'t traced'")
+    assert [row.reason for row in traced(f"{quoted}\n", tmp_path).graph_breaks] == ['"a" isn\'t traced']
+    in_brackets = second.replace("/repo/", "/repo/[id]/")
+    [row] = traced(f"[{in_brackets}]\n", tmp_path).graph_breaks
+    assert row.location == coldstep.model.Location("/repo/[id]/a.py", 2, "<lambda>")
+    returns_in_brackets, returns_cut = returns.replace("/repo/", "/repo/[id]/"), returns.partition("]")[0]
+    for line in (returns_in_brackets, returns_cut):
+        with pytest.raises(TraceError, match="holds no"):
+            traced(f"{line}\n", tmp_path)
+    for line in ("reason='cold', user_stack=['a.py']", f"print({printed})", f"reason=None, {printed}", returns):
+        with pytest.raises(TraceError, match="holds no"):
+            traced(f"{line}\n", tmp_path)
+
+
+def test_a_stack_that_is_cut_in_a_path_is_cut(tmp_path: Path) -> None:
+    text = (
+        "INFO 07-21 15:02:17 [backends.py:472] Dynamo bytecode transform time: 4.92 s\n"
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/vllm/v1/engine/core.py", line 83, in __init__\n'
+        "ERROR 07-21 15:02:45 [core.py:515]     self._initialize(vllm_config)\n"
+    )
+    ends = {
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/ot': True,
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/ot\n': False,
+        'ERROR 07-21 15:02:45 [core.py:515]   File "/repo/a.py", line 83, in __init__': False,
+        'removed File "a': False,
+        'saved "my run': False,
+        'look at  File "here': False,
+        'ERROR 07-21 15:02:45 [core.py:515]   File "C:\\repo\\ot': True,
+        '{"text": "  File': False,
+        "done": False,
+        "": False,
+    }
+    for end, is_cut in ends.items():
+        (tmp_path / "ci.log").write_text(text + end)
+        complaints = convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+        assert ["is cut in the middle of a line" in each for each in complaints] == [True] * is_cut, end
 
 
 def test_a_second_handlers_error_of_a_graph_break_is_no_failure(tmp_path: Path) -> None:
@@ -1294,6 +1516,57 @@ def test_the_report_names_what_was_compiled_once(tmp_path: Path) -> None:
 def test_what_only_looks_like_such_a_line_is_none(line: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="holds no"):
         traced(f"step 1 loss 0.5\n{line}\nstep 2 loss 0.4\n" * 3, tmp_path)
+
+
+FOLDING = """\
+2022-11-02 15:40:12.1: E external/xla/xla/service/slow_operation_alarm.cc:65] Constant folding an instruction is taking > 1s:
+
+  %{0} = f32[4] add(f32[4] %c), metadata={{op_name="jit({1})/jit(main)/add"}}
+
+If you'd like to file a bug, run with envvar XLA_FLAGS=--xla_dump_to=/tmp/foo and attach the results.
+"""  # noqa: E501
+FOLDED_IN = (
+    "2022-11-02 15:40:13.9: E external/xla/xla/service/slow_operation_alarm.cc:133] The operation took 2.784101s\n"
+)
+OF_ANOTHER = FOLDED_IN.partition("The operation")[0] + "Something else is taking > 10s\n"
+AGAIN = FOLDING.partition("] ")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        (FOLDING.format("add.1", "f") + FOLDED_IN + "Constant", ["2.78 s"]),
+        (FOLDING.format("add.1", "f") + FOLDED_IN, ["2.78 s"]),
+        (FOLDING.format("add.1", "f") + FOLDING.format("add.2", "g") + FOLDED_IN, ["more than 1 s"] * 2),
+        (FOLDING.format("add.1", "f") + FOLDED_IN + "step\n" * 9, ["more than 1 s"]),
+        (FOLDING.format("add.1", "f").replace("> 1s", "> 4s") + FOLDED_IN, ["more than 4 s"]),
+        (FOLDING.format("add.1", "f") + OF_ANOTHER + FOLDED_IN, ["more than 1 s"]),
+        (OF_ANOTHER + FOLDED_IN + FOLDING.format("add.1", "f") + FOLDED_IN, ["2.78 s"]),
+        (FOLDING.format("add.1", "f") + FOLDED_IN + "\n***\n[Compiling module jit_g] Very slow", ["more than 1 s"]),
+        ("[Compiling module jit_g] Very slow compile?\n" + FOLDING.format("add.1", "f") + FOLDED_IN, ["more than 1 s"]),
+        (
+            FOLDING.format("a.1", "f") + FOLDING.format("a.2", "g") + FOLDED_IN + AGAIN.format("a.2", "g"),
+            ["more than 1 s", "2.78 s"],
+        ),
+    ],
+    ids=[
+        "cut",
+        "ended",
+        "two",
+        "goes on",
+        "too short",
+        "open alarm",
+        "ended alarm",
+        "a compile's",
+        "an open compile's",
+        "another's",
+    ],
+)
+def test_the_time_that_a_log_ends_with_is_of_the_one_alarm_that_is_open(
+    text: str, times: list[str], tmp_path: Path
+) -> None:
+    missing = [words for words in traced(text, tmp_path).collectors[0].missing if "folded constants" in words]
+    assert [words.partition("in it for ")[2].partition(" (a large")[0] for words in missing] == times
 
 
 def test_functions_that_could_not_be_traced_come_in_their_order(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ CHANGED = {
     ),
     **dict.fromkeys(("jax_train:findings.[35].advice", "jax_killed:findings.1.advice"), _EAGER),
     **dict.fromkeys(("jax_inferred:findings.1.advice", "xla_inferred:findings.1.advice"), _READS),
+    "tf_train:findings.2.evidence.0": "of two traces the second, and the variables, are what is saved",
     "jax_killed:findings.0.text": "a trace without an end may also be a file that was cut later",
     **dict.fromkeys(
         (

@@ -210,6 +210,10 @@ def test_rows_are_capped_and_that_is_said(honest: Path, monkeypatch: pytest.Monk
         ("https://host/x?sig=abc&n=1", "https://host/x?sig=hidden&n=1"),
         ("os.environ['HF_TOKEN']='abc'", "os.environ['HF_TOKEN']='hidden'"),
         ("hf_abcdefghijklmnop AKIAIOSFODNN7EXAMPLE", "hidden hidden"),
+        (
+            "coldstep run -o hf_trainer.pftrace hf_generate_text.py",
+            "coldstep run -o hf_trainer.pftrace hf_generate_text.py",
+        ),
         ("0123456789abcdef0123456789abcdef01234567", "hidden"),
     ],
 )

@@ -26,8 +26,9 @@ _USER = expression(r"(\b[A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@]+@")
 _BEARER = expression(r"\b(bearer|basic)(\s+)\S+", re.IGNORECASE)
 # Shell: "AKIAIOSFODNN7EXAMPLE"
 _TOKEN = expression(
-    r"(?<![A-Za-z0-9])(?:hf_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|pypi-|npm_|eyJ|AKIA|ASIA|AIza|ya29\.)"
+    r"(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|pypi-|npm_|eyJ|AKIA|ASIA|AIza|ya29\.)"
     r"[A-Za-z0-9_.-]{12,}|"
+    r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{12,}(?!\w|[.-]\w)|"
     r"(?<![A-Za-z0-9+/_.-])(?=[A-Za-z0-9+_-]{0,200}[0-9])(?=[A-Za-z0-9+_-]{0,200}[A-Za-z])[A-Za-z0-9+]{32,}={0,2}(?![\w./-])"
 )
 # Shell: "apiKey"

@@ -21,8 +21,8 @@ def duration(ns: float) -> str:
 
 
 def scatter(median_ns: float, spread_ns: float) -> str:
-    """ "± 3.2 ms"; of what scatters by more than it takes, so much in words."""
-    return f"± {duration(spread_ns)}" if spread_ns <= median_ns else f"scattered over {duration(spread_ns)}"
+    """The interquartile range behind a median: "± 3.2 ms"; where it is the larger of the two, in words."""
+    return f"± {duration(spread_ns)}" if spread_ns <= median_ns else f"with half within {duration(spread_ns)}"
 
 
 def size(n: float) -> str:

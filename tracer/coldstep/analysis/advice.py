@@ -66,6 +66,7 @@ _ANY = {
         over="{narrow}",
         changes="rounding",
     ),
+    "rank": Row("Give {argument} the same number of dimensions in every call: each number has a compile of its own."),
     "optimizer_state": Row(
         "Create the optimizer's state before the first step, or leave the optimizer's step out of the compiled "
         "function."
@@ -121,12 +122,14 @@ _NOTHING_YET = ("{}", "[]")
 _PENDING = "AsyncCollectiveTensor"
 # coldstep: "Schedule #2"
 # coldstep: "main.<locals>.Schedule #2"
+# coldstep: "<lambda> #2"
 # coldstep: "GradientTransformationExtraArgs(init=chain.<locals>.init_fn #2, update=chain.<locals>.update_fn #2)"
-NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+)(?: #\d+$|\(.* #\d+)")
+NEW_OBJECT = expression(r"^(?:[\w.<>]+\.)?(?P<class>\w+|<lambda>)(?: #\d+$|\(.* #\d+)")
 """An object that is known by identity."""
 # coldstep: "f32[2,1,8,8]"
 _TENSOR = expression(r"[a-z]+\d+\[")
 _CONSTANTS = ("python_scalar", "module_attribute", "global", "closure")
+_MOST_OPENED = 40  # sources in one variable
 _PARAMETER = "force_parameter_static_shapes"
 # coldstep: "batch['tokens']"
 # coldstep: "args[0]"
@@ -135,6 +138,8 @@ ROOT = expression(r"args\[\d+\]|[A-Za-z_]\w*")
 _KEYS = expression(r"(?:\['[^'\]]+'\])+")
 # PyTorch 2.13: "8/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 5"
 _ARGS = expression(r"\bargs(\[\d+\])")
+# PyTorch 2.13: "0/0: tensor 'kwargs['input_ids']' size mismatch at index 1. expected 16, actual 24"
+_KEYWORDS = expression(r"\b(kwargs|kwds|kw)\['(\w+)'\]")
 # PyTorch 2.13: "self._modules['cache'].size" in "0/0: self._modules['cache'].size == 0"
 _OF_SELF = expression(r"\bself((?:\.\w+|\[[^\]]*\])+)")
 # PyTorch 2.13: "self._modules['cache'].size"
@@ -187,6 +192,8 @@ class Seen:
     rewritten: Written | None = None
     """Lines written so that they take any value: of a slice that begins at one that XLA compiles in, of a decorator
     that makes one static."""
+    opened: Mapping[str, str] = field(default_factory=dict)
+    """Where the new variant is open, all that is in it: by argument the dimensions, "0, 1", or "value"."""
     beside: str = ""
     """The type of the arrays that a number is computed with, where the function does no more with it."""
     library: str = ""
@@ -365,37 +372,62 @@ def _detached(seen: Seen) -> str:
 
 def _beside(held: str, sources: Iterable[str]) -> str:
     """The value of a variable that holds some already: what is set replaces it."""
-    more = [each for each in sources if each and each not in held.split(",")]
+    more = [each for each in dict.fromkeys(sources) if each and each not in held.split(",")]
     return ",".join(filter(None, [held, *more])) if more else ""
 
 
 def _sources(alike: list[Change], row: Recompile, seen: Seen, *, special: bool) -> list[str]:
     """Dynamo's own names of all that varies; none where one of them has none: what is left closed compiles again."""
     names = [_source(change, row, seen, special=special) for change in alike]
-    return names if all(names) else []
+    if not special:
+        names += _opened(row, seen)
+    return names if all(names) and len(names) <= _MOST_OPENED else []
 
 
 def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str:
     """Dynamo's own name of what varies: "L['x']:0"; nothing where there is none that can be left open. `special`: of
     what PyTorch compiles for itself, a size of 0 or 1."""
     before, after = change.before, change.after
-    root = ROOT.match(change.argument or "")
-    if root is None or not (root[0] in seen.roots or root[0] == "self"):
+    name = _dynamos_name(change.argument or "", row, seen)
+    if not name or (special and _holders(row, seen)):  # what a wrapper calls may ask for the size: a graph break
         return ""
-    rest = root.string[root.end() :]
-    name = f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
-    if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
-        # the compiled function takes *args, whatever the module's forward calls them
-        name = f"L['args']{by_place.pop()}{root.string[root.end() :]}"
-        if by_place or len(row.changes) != 1:
-            return ""
     if row.cause == "shape":
-        if "." in rest:  # what else the object holds may vary alike, and the guard names the first of them alone
-            return ""
+        if "." in (change.argument or "") and change.argument not in seen.opened:
+            return ""  # what else the object holds may vary alike, and the guard names the first of them alone
         dimensions = differing(before, after)
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
     return name if _is_whole(before) and _is_whole(after) and not special else ""
+
+
+def _opened(row: Recompile, seen: Seen) -> list[str]:
+    """What else PyTorch opened in the new variant, for what is opened alone may be followed by the next; "" for what
+    has no name."""
+    names = {argument: _dynamos_name(argument, row, seen) for argument in seen.opened if argument != row.argument}
+    return [
+        name and (name if size == "value" else f"{name}:{size}")
+        for argument, name in names.items()
+        for size in seen.opened[argument].split(", ")
+    ]
+
+
+def _holders(row: Recompile, seen: Seen) -> set[str]:
+    """The **kwargs that arguments are in, as the guards show."""
+    return {match[1] for line in row.evidence for match in _KEYWORDS.finditer(line) if match[2] in seen.roots}
+
+
+def _dynamos_name(argument: str, row: Recompile, seen: Seen) -> str:
+    """Dynamo's own name of an argument; "" where it is none of the function's, or not sure."""
+    root = ROOT.match(argument)
+    if root is None or not (root[0] in seen.roots or root[0] == "self"):
+        return ""
+    rest = argument[root.end() :]
+    if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
+        # the compiled function takes *args, whatever the module's forward calls them
+        return f"L['args']{by_place.pop()}{rest}" if len(by_place) == len(row.changes) == 1 else ""
+    if holders := _holders(row, seen):
+        return f"L['{holders.pop()}']['{root[0]}']{rest}"
+    return f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
 
 
 def _through_modules(path: str, row: Recompile) -> str:
@@ -478,6 +510,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (cause in (*_CONSTANTS, "static_argument") and _is_a_text(before) and _is_a_text(after), "text"),
         (cause in (*_CONSTANTS, "static_argument") and _is_a_word(row) and seen.values >= _MANY_WORDS, "many words"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
+        (cause == "shape" and _is_of_another_rank(before, after), "rank"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
         (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
         (cause == "identity" and "freed" in before, "freed"),
@@ -527,6 +560,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
     return _first(
         (seen.mode, "mode of a warm-up"),
         (cause == "container" and is_librarys, "state of a library"),
+        (cause == "container" and _is_appended_to(row), "appended list"),
         (cause == "container" and before in _NOTHING_YET, "container filled later"),
         (cause == "gradient_state" and before == "None", "gradient made later"),
         (cause == "optimizer_state" and seen.optimizer, "state of the optimizer"),
@@ -570,6 +604,12 @@ def _is_a_tensors_class(row: Recompile) -> bool:
     return sorted(plain) == [False, True] and sides[plain.index(False)].endswith("Tensor")
 
 
+def _is_appended_to(row: Recompile) -> bool:
+    """Whether the code that asked for its length makes it longer."""
+    codes = (match["code"] for line in row.evidence for match in [_CODE.search(line)] if match is not None)
+    return any(code.startswith((f"{row.argument}.append(", f"{row.argument}.extend(")) for code in codes)
+
+
 def _is_a_function_or_none(row: Recompile) -> bool:
     none, function = sorted([row.before or "", row.after or ""], key=lambda side: side != "None")
     return none == "None" and function.startswith(FUNCTION)
@@ -582,6 +622,10 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
 _BY_STACK: Mapping[str, Callable[[Recompile, Seen], str | None]] = {
     "jax": _of_jax, "dynamo": _of_dynamo, "torch_xla": _of_torch_xla,
 }  # fmt: skip
+
+
+def _is_of_another_rank(before: str, after: str) -> bool:
+    return "[" in before and "[" in after and len(dims(before)) != len(dims(after))
 
 
 def _is_a_smaller_batch(row: Recompile) -> bool:

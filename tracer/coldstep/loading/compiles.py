@@ -112,7 +112,8 @@ class CompileReader:
         return watched and "outcome" not in entry.args
 
     def graph_breaks(self, compiles: list[Compile]) -> list[GraphBreak]:
-        """One row per compiled identity, user line and kind; each compile gets the one that caused it."""
+        """One row per compiled identity, user line and kind (of neither one: by the words); each compile gets the one
+        that caused it."""
         by_id = {compile_.id: compile_ for compile_ in compiles}
         caused = defaultdict(list)
         for compile_ in compiles:
@@ -124,7 +125,7 @@ class CompileReader:
             args = row.args
             location = self._locations.read(args.get("location"))
             broken = by_id.get(str(args.get("compile")))
-            line = (location.file, location.line) if location else None
+            line = (location.file, location.line) if location else None if broken else args.get("reason")
             key = (broken.key if broken else None, line, args.get("kind"))
             entry = by_place.get(key)
             if entry is None:

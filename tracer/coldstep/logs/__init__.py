@@ -58,7 +58,11 @@ _ON_TIMES = (
 """In the trace's note, where the lines have no time, no year, both."""
 # PyTorch 2.9, 2.13: "V1121 07:47:53.363000 32395 torch/_dynamo/gua"
 # PyTorch 2.1: "[2023-11-14 10:41:12,330] [0/1] torch._dynamo.gua"
-_CUT_STAMP = re.compile(rb"[VIWEF]\d{4} \d[^\n]{0,200}$|\[\d{4}-[\d :,-]{15,25}\] (?:\[\d+/\d+\] )?torch[\w.]{0,99}$")
+# Python: "  File "/venv/lib/python3.12/site-pack"
+_CUT = re.compile(
+    rb"[VIWEF]\d{4} \d[^\n]{0,200}$|\[\d{4}-[\d :,-]{15,25}\] (?:\[\d+/\d+\] )?torch[\w.]{0,99}$"
+    rb"|  File \"(?:[/~]|[A-Z]:\\)[^\"\n]{0,999}$"
+)
 
 
 class LeftOut(str):
@@ -340,7 +344,7 @@ class _Logs:
                 payload.take(block)
                 ours, last = self._take_block(block), block
             yield size
-        unended = last[-1:] != b"\n" and (ours or _CUT_STAMP.search(last, len(last) - PIECE_BYTES))
+        unended = last[-1:] != b"\n" and (ours or _CUT.search(last, len(last) - PIECE_BYTES))
         if payload.is_cut if payload.is_known else unended:
             self.complaints.append(f"{path} is cut in the middle of a line: what came after is not known")
 

@@ -208,11 +208,16 @@ def _rows(cost: Cost | None, own: Steps, cut: Interval | None, every: bool) -> I
         if len(own) > 1 and (every or unknown):
             yield "none", "steady", "not known" if unknown else "not seen", steady
     elif cost is None or cost.steady_step_ns is None:
-        yield count(len(steady), unit(steady[0])), "steady", "too few", steady
+        yield _counted(steady), "steady", "too few", steady
     else:
         spread_ns = cost.steady_spread_ns
         around = f" {scatter(cost.steady_step_ns, spread_ns)}" if spread_ns is not None else ""
-        yield count(len(steady), unit(steady[0])), "steady", f"{duration(cost.steady_step_ns)}{around}", steady
+        yield _counted(steady), "steady", f"{duration(cost.steady_step_ns)}{around}", steady
+
+
+def _counted(steady: Steps) -> str:
+    """How many there are beside the second step, which has a row of its own."""
+    return count(len(steady) - len(beginning(steady)), unit(steady[0]))
 
 
 def _whole(vocabulary: Vocabulary, rows: Steps, every: bool, unseen: str | None) -> Whole:

@@ -171,9 +171,7 @@ def _sequence(reasons: list[_Reason]) -> str:
         return objects
     if all(was.after == now.before for was, now in pairwise(reasons)):
         values = [value for value in (reasons[0].before, *(reason.after for reason in reasons)) if value]
-        if not values:
-            return without_values(reasons[0].cause, reasons[0].argument) or reasons[0].cause
-        return f"{name} was {chain(values)}"
+        return f"{name} was {chain(values)}" if values else _unvalued(reasons[0])
     pairs = (chain(list(filter(None, (each.before, each.after)))) for each in reasons)
     return f"{name} was {listed(pairs, MOST_NAMED)}"
 
@@ -183,9 +181,14 @@ def _in_brief(groups: list[list[_Reason]]) -> str:
     reasons = groups[0]
     values = list(filter(None, (reasons[0].before, reasons[-1].after)))
     name = reasons[0].argument or reasons[0].cause
-    first = _objects(reasons) or (f"{name} was {' → … → '.join(values) if len(reasons) > 1 else chain(values)}")
+    was = f"{name} was {' → … → '.join(values) if len(reasons) > 1 else chain(values)}" if values else ""
+    first = _objects(reasons) or was or _unvalued(reasons[0])
     others = [whose(group[0].cause, group[0].argument, group[0].compile) for group in groups[1:]]
     return f"{first}; also {listed(others, MOST_NAMED)}" if others else first
+
+
+def _unvalued(reason: _Reason) -> str:
+    return without_values(reason.cause, reason.argument) or reason.cause
 
 
 def _objects(reasons: list[_Reason]) -> str:

@@ -90,7 +90,8 @@ def _remedies(
     id_ = f"{compile_.stack}.{row.cause}"
     known = trace.details[compile_.id]
     seen = _seen(trace, row, compile_, is_open, callers)
-    seen = replace(seen, values=values, static=known.static, sources=known.sources)
+    opened = (known.dynamic if is_open else None) or {}
+    seen = replace(seen, values=values, static=known.static, sources=known.sources, opened=opened)
     given = known.entry  # to torch.compile by the program, which cannot leave it out
     if compile_.location is not None and is_installed(compile_.location.file) and not given:
         seen = replace(seen, library=compile_.function)

@@ -923,6 +923,10 @@ REMEDIES = {
         "FlexAttention calls its mask with positions alone, and a number in it is compiled in: make {argument} a "
         "tensor before the mask is made, torch.tensor({argument}, device=…), on the attention's device."
     ),
+    "appended list": Row(
+        "Append to {argument} outside of the compiled function, and have that return the new element: the list gets "
+        "longer in each call, and each length has a compile of its own."
+    ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
     "state of a library": Row(
         "A library keeps {argument}, and each value has a variant of its own: call {library} outside of the compiled "

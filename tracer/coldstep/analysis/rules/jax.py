@@ -383,7 +383,7 @@ REMEDIES = {
     "static identity": Row(
         "JAX knows {argument} by identity, and compiles anew for each new one. Make it once, outside the loop, where "
         "nothing in it changes. Where it holds arrays that do, make it within the jitted function, from arrays that "
-        "are arguments. Else give its class __eq__ and __hash__ by content."
+        "are arguments. An object's class may have __eq__ and __hash__ by content instead."
     ),
     "static object": Row(
         "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "
@@ -425,7 +425,10 @@ REMEDIES = {
         "value of it is a program of its own: keep them few.",
         changes="rounding",
     ),
-    "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
+    "pytree": Row(
+        "Give {argument} the same structure (keys, lengths, node types) at every call. What the function gives back "
+        "for the next call begins with all its keys, as arrays of their later types."
+    ),
     "longer list": Row(
         "Only the length of {argument} varies, and its elements are alike: pass one array of them, "
         "jnp.stack({argument}) (np.array of numbers), padded to one length, or to a few (powers of two), "

@@ -55,7 +55,7 @@ def second_traces(trace: Trace) -> Iterator[Finding]:
             f"{_outermost(trace, row).function} was traced twice in its first call, which made {made}",
             cost_ns=spent,
             evidence=[
-                f"the first trace, {duration(first)}, was thrown away",
+                f"the first trace, {duration(first)}, was thrown away; with variables made before, it is the only one",
                 *(
                     [f"made: {', '.join(names[:MOST_NAMED])}{', …' if len(names) > MOST_NAMED else ''}"]
                     if names

@@ -30,6 +30,14 @@ _ABOVE_THE_LOOP = (
     "Jit the function that this line calls once, above the loop, and call what jax.jit returns: now each of its "
     "operations is compiled by itself, and handed over by itself in each turn."
 )
+_WITHIN_THE_CALL = (
+    "This line drops what the call returns, so jax.jit of the call would lose what it does. Where it is yours, jit "
+    "the part that computes: a function that takes arrays and returns the new ones. Where it is a library's, a cache "
+    "on disk (jax_compilation_cache_dir, with jax_persistent_cache_min_compile_time_secs 0) spares the next process "
+    "these."
+)
+_HANDS_ON = {"add", "append", "block_until_ready", "debug", "extend", "float", "info", "log", "print", "wait", "write"}
+"""Names of calls of which an argument is what computes."""
 
 
 @slotted
@@ -84,7 +92,8 @@ def one_by_one(trace: Trace, programs: list[Compile]) -> list[Finding]:
             dearest = max(rows, key=lambda row: row.wall_ns)
             at = _looped_at(dearest, trace.details[dearest.id].within)
             text = f"the loop in line {line} runs operations one by one"
-            made.append(_finding(trace, text, rows, at, advice=_ABOVE_THE_LOOP))
+            advice = _WITHIN_THE_CALL if _is_for_its_effect(trace, at) else _ABOVE_THE_LOOP
+            made.append(_finding(trace, text, rows, at, advice=advice))
     return made
 
 
@@ -100,6 +109,17 @@ def _loop_around(trace: Trace, place: Location | None) -> tuple[str, int] | None
         return None
     loops = (each for each in block.within(place.line) if isinstance(each, Loop))
     return next(((block.file, each.lineno) for each in loops), None)
+
+
+def _is_for_its_effect(trace: Trace, place: Location | None) -> bool:
+    """Whether a line calls something and leaves what it returns."""
+    block = block_around(trace.blocks, place) if place is not None else None
+    innermost = list(block.within(place.line))[-1:] if block is not None and place is not None else []
+    match innermost:
+        case [ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute() as called))]:
+            path = ast.unparse(called).split(".")
+            return all(map(str.isidentifier, path)) and path[-1] not in _HANDS_ON
+    return False
 
 
 def _units(trace: Trace) -> Iterator[tuple[int, Unit]]:

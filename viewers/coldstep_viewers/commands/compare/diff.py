@@ -20,6 +20,7 @@ from coldstep_viewers.commands.compare.programs import show_programs
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo
 from coldstep_viewers.commands.shared import echo_json, loaded
+from coldstep_viewers.report.answers import lasted_ns
 from coldstep_viewers.safe_text import plain, short
 
 SCHEMA = "coldstep-diff/1"
@@ -64,6 +65,9 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
         for why in _unseen(trace):
             yield f"{path} does not show all that compiled: {why}"
     yield from _unlike(old, new)
+    programs, programs_now = map(_programs, (old, new))
+    made = f"{programs} → {programs_now} programs" if programs != programs_now else count(programs, "program")
+    yield f"in all: {made} compiled, the run {_times(lasted_ns(old), lasted_ns(new))}"
     for first, second in _steps(old, new):
         yield ""
         yield from _step(first, second, old, new)
@@ -72,10 +76,10 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     for row in shown:
         yield ""
         yield from _function(row, new.vocabulary)
-    (programs, cost_ns), (programs_now, cost_now_ns) = _others(old), _others(new)
-    if programs != programs_now or _matters(cost_ns, cost_now_ns):
+    (others, cost_ns), (others_now, cost_now_ns) = _others(old), _others(new)
+    if others != others_now or _matters(cost_ns, cost_now_ns):
         yield ""
-        yield f"eager and library programs: {programs} → {programs_now}, {_times(cost_ns, cost_now_ns)}"
+        yield f"eager and library programs: {others} → {others_now}, {_times(cost_ns, cost_now_ns)}"
     if len(shown) < len(changes):
         yield ""
         yield f"{count(len(changes) - len(shown), 'function')} as before"
@@ -184,6 +188,10 @@ def _steps(old: Trace, new: Trace) -> list[tuple[Cost, Cost]]:
     return [
         (known[row.name], row) for row in {row.name: row for row in reversed(new.cost)}.values() if row.name in known
     ]
+
+
+def _programs(trace: Trace) -> int:
+    return sum(row.outcome != "traced_only" and not row.parent for row in trace.compiles)
 
 
 def _others(trace: Trace) -> tuple[int, int]:

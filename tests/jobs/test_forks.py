@@ -1,0 +1,89 @@
+"""Children of forks: what they record first may come from anywhere. Those that record nothing leave nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import coldstep
+from jobs.kinds import run
+
+FORKS = """
+import os, signal, sys, threading, torch
+import coldstep
+
+step = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+step(torch.ones(2))
+
+def in_child(do):
+    if not (pid := os.fork()):
+        do()
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+def on_threads():
+    threads = [threading.Thread(target=step, args=(torch.ones(n),)) for n in (3, 4, 5)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+def in_a_handler():
+    signal.signal(signal.SIGALRM, lambda *_: step(torch.ones(3)))
+    signal.raise_signal(signal.SIGALRM)
+
+def as_a_rank():
+    os.environ["RANK"] = "3"
+    step(torch.ones(3))
+
+def below_one_that_records_nothing():
+    in_child(lambda: step(torch.ones(3)))
+"""
+
+ENDS = """
+statuses = []
+with coldstep.trace("block.pftrace", children=True):
+    step(torch.ones(3))
+    with coldstep.step():
+        for end in (lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGTERM), sys.exit, lambda: None):
+            if not (pid := os.fork()):
+                end()
+                break
+            statuses.append(os.waitpid(pid, 0)[1])
+if pid:
+    print(*statuses)
+"""
+
+
+@pytest.mark.torch
+def test_a_childs_first_compile_may_be_on_any_thread_in_a_handler_or_below_a_silent_child(tmp_path: Path) -> None:
+    every = "on_threads, in_a_handler, as_a_rank, below_one_that_records_nothing"
+    (tmp_path / "forks.py").write_text(f"{FORKS}\nfor each in ({every}):\n    in_child(each)\n")
+    done = run("coldstep", "run", "forks.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    trace = coldstep.load(tmp_path / "forks.pftrace")
+    assert [(row.how, row.ended, row.rank) for row in trace.processes] == [
+        ("root", "ok", None),
+        ("fork", "ok", None),
+        ("fork", "ok", None),
+        ("fork", "ok", 3),
+        ("fork", "ok", None),
+    ]
+    per_process = [[row for row in trace.compiles if row.process == number] for number in range(5)]
+    assert [len(rows) for rows in per_process] == [1, 3, 1, 1, 1]
+    assert {(row.cause, row.argument) for row in trace.recompiles} == {("shape", "x")}
+    assert len(trace.recompiles) == 6
+    assert "1 more Python of this job wrote no trace: it takes a compile or a mark." in trace.run.notes
+
+
+@pytest.mark.torch
+def test_a_child_that_records_nothing_leaves_no_file_and_no_word_however_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(f"{FORKS}\n{ENDS}")
+    done = run("python", "ends.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"0 15 0 0\n"), done.stderr
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith("coldstep: block.pftrace: ")
+    assert [path.name for path in tmp_path.glob("*.pftrace")] == ["block.pftrace"]
+    trace = coldstep.load(tmp_path / "block.pftrace")
+    assert [(row.kind, row.step) for row in trace.intervals if row.kind == "step"] == [("step", 0)]
