@@ -241,6 +241,8 @@ def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANG
     object whose method it is. An attribute of the names `changes_it` reads nothing."""
     steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname in _WRITES}
+    if any((each.verb, each.name) == ("STORE", own) for step in steps for each in accesses(step)):
+        own = None  # the name is another object's then
     for step, follows in zip(steps, [*steps[1:], None], strict=True):
         read = [each for each in accesses(step) if each.verb == "LOAD"]
         for each in read:
