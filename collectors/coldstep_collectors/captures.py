@@ -40,7 +40,8 @@ class Changed:
     was: str
     now: str
     is_optimizer: bool = False
-    is_function: bool = False
+    is_choice: bool = False
+    """A function, a text or a flag: no array can stand for it."""
 
 
 @slotted
@@ -152,7 +153,7 @@ class Captures:
             if now and now != place.was and not (self._later and not place.is_read()):
                 was, is_ = place.was, place.is_optimizer
                 texts = differing(was, now) if is_ else (was, now)
-                stale.append(Changed(place.name, *texts, is_, isinstance(value, FunctionType)))
+                stale.append(Changed(place.name, *texts, is_, isinstance(value, FunctionType | str | bool)))
                 self._places.remove(place)
         return stale
 

@@ -83,6 +83,69 @@ solver.step(x)
 solver.fn, solver.gain = cube, 2.0
 solver.step(x)
 """
+TRACED_BY_THE_NEXT = """
+class Net:
+    training = None
+
+    def __init__(self):
+        self.training = True
+
+    @partial(jax.jit, static_argnums=0)
+    def train(self, x):
+        return x * (0.5 if self.training else 1.0)
+
+    @partial(jax.jit, static_argnums=0)
+    def evaluate(self, x):
+        return x * (0.5 if self.training else 1.0)
+
+net = Net()
+net.train(x)
+net.training = False
+net.evaluate(x)
+"""
+OF_A_WRAPPER = """
+from functools import wraps
+
+def scaled(fn):
+    @wraps(fn)
+    def inner(config, x):
+        return fn(x) * config.gain
+    return inner
+
+@partial(jax.jit, static_argnums=0)
+@scaled
+def step(x):
+    return x * x.size
+
+solver.size = 1
+step(solver, x)
+solver.size = 2
+step(solver, x)
+"""
+NAMED_ANEW = """
+class Other(Solver):
+    @partial(jax.jit, static_argnums=0)
+    def step(self, x):
+        self = Solver(square)
+        return x * self.gain
+
+other = Other(square)
+other.step(x)
+other.gain = 2.0
+other.step(x)
+"""
+FLAG = """
+class Net(Solver):
+    @partial(jax.jit, static_argnums=0)
+    def step(self, x):
+        return x if self.mode else -x
+
+net = Net(square)
+net.mode = True
+net.step(x)
+net.mode = False
+net.step(x)
+"""
 SHOWN = "step does not see that self.{} has changed: it was "
 
 
@@ -99,8 +162,26 @@ SHOWN = "step does not see that self.{} has changed: it was "
         (LET_GO, []),
         (NEW_OBJECTS, []),
         (BY_CONTENT, []),
+        (TRACED_BY_THE_NEXT, []),
+        (OF_A_WRAPPER, []),
+        (NAMED_ANEW, []),
+        (FLAG, [SHOWN.format("mode") + "'True' when it was traced, now 'False'"]),
     ],
-    ids=["function", "one line", "number", "unread", "before", "made again", "let go", "new objects", "by content"],
+    ids=[
+        "function",
+        "one line",
+        "number",
+        "unread",
+        "before",
+        "made again",
+        "let go",
+        "new objects",
+        "by content",
+        "traced by the next",
+        "of a wrapper",
+        "named anew",
+        "flag",
+    ],
 )
 def test_a_method_whose_object_is_static(source: str, expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(START + source)
@@ -109,4 +190,4 @@ def test_a_method_whose_object_is_static(source: str, expected: list[str], tmp_p
     rows = [row for row in trace.findings if row.kind == "stale_capture"]
     assert [row.text[: len(text)] for row, text in zip(rows, expected, strict=True)] == expected
     assert [row.finding for row in trace.answers[: len(rows)]] == [row.id for row in rows]
-    assert all(("as a static argument" in row.advice) == ("self.fn" in row.text) for row in rows)
+    assert all(("as a static argument" in row.advice) == ("self.gain" not in row.text) for row in rows)
