@@ -40,6 +40,8 @@ class Changed:
     was: str
     now: str
     is_optimizer: bool = False
+    is_choice: bool = False
+    """A function, a text or a flag: no array can stand for it."""
 
 
 @slotted
@@ -145,10 +147,13 @@ class Captures:
         """The captures with another value now, each reported once."""
         stale = []
         for place in list(self._places):
-            now = self._text(place.read())
+            value = place.read()
+            let_go = value is None and place.form is forms.ATTRIBUTE  # by an object that is done, perhaps
+            now = "" if self._later and let_go else self._text(value)
             if now and now != place.was and not (self._later and not place.is_read()):
                 was, is_ = place.was, place.is_optimizer
-                stale.append(Changed(place.name, *(differing(was, now) if is_ else (was, now)), is_))
+                texts = differing(was, now) if is_ else (was, now)
+                stale.append(Changed(place.name, *texts, is_, isinstance(value, FunctionType | str | bool)))
                 self._places.remove(place)
         return stale
 
@@ -165,6 +170,8 @@ class Captures:
             value = place.read()
             if isinstance(value, FunctionType):
                 inner.append((value, None))
+                if self._later and form is forms.ATTRIBUTE and (form, name) not in known:
+                    self._places.append(place)
             elif isinstance(value, MethodType):
                 inner.append((value.__func__, value.__self__))
             elif value is not _MISSING and (form, name) not in known:
@@ -175,6 +182,8 @@ class Captures:
 
     def _text(self, value: Any) -> str:
         """A value that tracing reads as Python; "" for whatever cannot be told from another."""
+        if self._later and isinstance(value, FunctionType):
+            return _place_of(value.__code__)
         if value is _MISSING or isinstance(value, (FunctionType, MethodType, type, ModuleType)):
             return ""
         if is_plain(value):
@@ -233,6 +242,8 @@ def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANG
     object whose method it is. An attribute of the names `changes_it` reads nothing."""
     steps = list(dis.get_instructions(code))
     written = {step.argval for step in steps if step.opname in _WRITES}
+    if any((each.verb, each.name) == ("STORE", own) for step in steps for each in accesses(step)):
+        own = None  # the name is another object's then
     for step, follows in zip(steps, [*steps[1:], None], strict=True):
         read = [each for each in accesses(step) if each.verb == "LOAD"]
         for each in read:
@@ -248,6 +259,14 @@ def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANG
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _reads(constant, own if own in constant.co_freevars else None, changes_it)
+
+
+def _place_of(code: CodeType) -> str:
+    """A function by where it is written: those that one line makes again and again are the same."""
+    spans = [at[2:] for at in code.co_positions() if at[0] == code.co_firstlineno]
+    columns = [begin for begin, end in spans if begin is not None and end is not None and end > begin]
+    column = min(columns, default=None)
+    return f"{code.co_name} of line {code.co_firstlineno}{'' if column is None else f', column {column}'}"
 
 
 def _weak(thing: Any) -> weakref.ref[Any] | None:

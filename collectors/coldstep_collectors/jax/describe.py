@@ -106,7 +106,8 @@ class Describer:
         """What the function of a dispatch holds, of `owner(layers)` or of none."""
         layers = list(_layers(dispatch.function))
         functions = [each.__func__ if isinstance(each, MethodType) else each for each in layers]
-        return Captures(functions, owner(layers), self._places, self._values, later=True)
+        of = owner(layers)
+        return Captures(functions, dispatch.static_self() if of is None else of, self._places, self._values, later=True)
 
     def describe(self, dispatch: Dispatch, function: str, frame: FrameType) -> Args:
         """Everything that is known when a program's first phase begins."""

@@ -19,6 +19,10 @@ from coldstep_collectors.values import quoted
 _MOST = 64  # programs that are watched, the newest
 _BETWEEN_NS = 50_000_000  # two looks
 _PASS = "Pass {name} to {function} as an argument: jit reads what a function takes from elsewhere once, as it traces."
+_STATIC = (
+    "Pass {name} to {function} as a static argument of its own: jit reads what a function takes from elsewhere, an "
+    "object that it knows by identity among that, once, as it traces."
+)
 _KEEP = (
     "jit reads what a function takes from elsewhere once, as it traces: keep one {name}, and change its numbers in its "
     "state, which is an argument (optax.inject_hyperparams(optax.sgd)(learning_rate=…), then "
@@ -70,11 +74,14 @@ class Stale:
         """Tell of all that has changed until now."""
         self._see()
         for row, each in self._found.values():
-            if each.is_optimizer and any(other.captures.value_of(each.name) for other in self._watched):
+            held = [other.captures.value_of(each.name) for other in self._watched]
+            if each.now in held or (each.is_optimizer and any(held)):
                 continue  # another program was traced with the new one, and may have taken this one's place
             change = f"it was {quoted(each.was)} when it was traced, now {quoted(each.now)}"
             text = f"{row.function} does not see that {each.name} has changed: {change}"
-            advice = (_KEEP if each.is_optimizer else _PASS).format(name=each.name, function=row.function)
+            advice = (_KEEP if each.is_optimizer else _STATIC if each.is_choice else _PASS).format(
+                name=each.name, function=row.function
+            )
             self._sink.emit(Finding(now(), "stale_capture", "warning", text, "jax", row.id, advice=advice))
 
     def _see(self) -> None:

@@ -52,6 +52,32 @@ for _ in range(2):
     build(5).fit(x, y, verbose=0)
 """
 
+LOADED = """
+keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)]).save("model.keras")
+def predict(x):
+    model = keras.models.load_model("model.keras")
+    return model.predict(x, verbose=0)
+for request in range(4):
+    predict(x)
+"""
+ENSEMBLE = """
+models = [keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)]) for _ in range(4)]
+for request in range(2):
+    sum(model.predict(x, verbose=0) for model in models)
+"""
+OF_A_CLASS = """
+class Scaled(keras.Model):
+    def __init__(self, scale):
+        super().__init__()
+        self.dense, self.scale = keras.layers.Dense(4), scale
+
+    def call(self, x):
+        return self.dense(x) * self.scale
+
+for scale in (1.0, 2.0, 3.0, 4.0):
+    Scaled(scale).predict(x, verbose=0)
+"""
+
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
@@ -61,6 +87,9 @@ for _ in range(2):
         (ONCE, ["Sequential.fit compiled for each of 3 models that are built alike"]),
         (KEPT, []),
         (OTHERS, []),
+        (LOADED, ["Sequential.predict compiled for each of 4 models that are built alike"]),
+        (ENSEMBLE, []),
+        (OF_A_CLASS, []),
     ],
 )
 def test_models_that_are_built_alike_at_one_line_are_one_answer(
@@ -76,4 +105,5 @@ def test_models_that_are_built_alike_at_one_line_are_one_answer(
         assert trace.answers[0].finding == rows[0].id
         assert rows[0].location is not None
         assert rows[0].location.file.rpartition("/")[2] == "program.py"
-        assert len(rows[0].refs) == (4 if source == ANEW else 2)
+        assert len(rows[0].refs) == {ANEW: 4, ONCE: 2, LOADED: 3}[source]
+        assert ("load the model once" in rows[0].advice) == (source == LOADED)

@@ -78,6 +78,28 @@ def test_a_variable_that_holds_sources_keeps_them() -> None:
     assert [each for each in advise(trace, "dynamo", row, seen) if each.environment] == []
 
 
+@pytest.mark.parametrize(
+    ("argument", "before", "after", "variables"),
+    [
+        ("x", "f32[1,4]", "f32[2,4]", ["TORCH_COMPILE_UNBACKED_SOURCES"]),
+        ("batch['x']", "f32[1,4]", "f32[2,4]", ["TORCH_COMPILE_UNBACKED_SOURCES"]),
+        ("cache.key", "f32[1,4]", "f32[2,4]", []),  # its value grows with it, and the guard does not name that
+        ("cache.key", "size 0 at dimension 2", "size 1 at dimension 2", []),
+        ("batch['x'].data", "f32[1,4]", "f32[2,4]", []),
+        ("self.keys", "f32[1,4]", "f32[2,4]", []),
+    ],
+)
+def test_no_variable_opens_one_array_of_an_object_that_may_hold_more(
+    argument: str, before: str, after: str, variables: list[str]
+) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change(argument, "shape", before, after)
+    fields = {"cause": "shape", "argument": argument, "before": before, "after": after, "changes": [change]}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    given = advise(trace, "dynamo", row, Seen(roots=frozenset({"x", "batch", "cache", "self"})))
+    assert [name for row in given for name in row.environment] == variables
+
+
 def test_what_a_wrapper_takes_by_keyword_is_opened_by_the_wrappers_name_for_it() -> None:
     trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
     changes = [Change(name, "shape", "i64[2,16]", "i64[2,24]") for name in ("ids", "labels")]
@@ -101,8 +123,8 @@ def test_what_pytorch_opened_beside_it_is_opened_too() -> None:
     assert by_environment.environment == {
         "TORCH_COMPILE_DYNAMIC_SOURCES": "L['batch'].size,L['batch'].x:0,L['batch'].x:1,L['n']"
     }
-    *_, by_environment = advise(trace, "dynamo", row, replace(seen, opened=opened | {"elsewhere": "0"}))
-    assert by_environment.environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['batch'].size"}
+    nameless = replace(seen, opened=opened | {"elsewhere": "0"})
+    assert not any(remedy.environment for remedy in advise(trace, "dynamo", row, nameless))
 
 
 @pytest.mark.parametrize("stack", ["dynamo", "jax", "tensorflow", "torch_xla"])
@@ -120,6 +142,18 @@ def test_a_number_is_passed_as_a_tensor_only_where_nothing_needs_the_number(caus
     assert "range(), a slice or a shape" in said
     assert "optimizer" not in said
     assert "unless a slice or a shape needs the number" in advice(cause, "n", "2", "3", is_open=True)
+
+
+@pytest.mark.parametrize(("values", "how"), [(2, "none"), (4, "none"), (5, "edit"), (12, "edit")])
+def test_a_number_that_code_needs_is_lived_with_only_where_it_has_few_values(values: int, how: str) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    evidence = ["0/0: i == 0  # x = self.heads[i](x)  # train.py:9 in forward"]
+    fields = {"cause": "python_scalar", "argument": "i", "before": "0", "after": "1", "changes": []}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence})
+    [given] = advise(trace, "dynamo", row, Seen(values=values))
+    assert "The code needs the number i itself (x = self.heads[i](x))" in given.text
+    assert given.how == how
+    assert ("raise that limit" in given.text) == (how == "edit")
 
 
 def test_a_learning_rate_is_written_into_and_no_other_setting_is_called_one() -> None:

@@ -23,6 +23,7 @@ from coldstep.analysis.remedies.blocks import Written
 from coldstep.analysis.remedies.edits import (
     Call,
     called,
+    is_plain,
     makes,
     on_no_device,
     state_made,
@@ -37,6 +38,7 @@ from coldstep.context import run_of_its_cell
 from coldstep.model import Change, Recompile, Remedy, Trace
 
 _MAX_ARGUMENTS = 3  # that are named
+_MANY_NUMBERS = 5  # of one argument, of those that are compiled in: fewer are lived with
 _MANY_WORDS = 6  # of one argument: fewer are a choice among modes
 _LAST_BATCH = (
     "pad the last batch to the size of the others, with a mask (unmasked padding changes the results), or drop it "
@@ -183,6 +185,8 @@ class Seen:
     """What the environment has made dynamic already."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
+    calls: Mapping[str, Call] = field(default_factory=dict)
+    """Each argument that differed in the line of the call, by its path."""
     once: Written | None = None
     """Of an object that is made anew each time: the lines that make it, written so that it is made once."""
     rewritten: Written | None = None
@@ -235,7 +239,8 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "rest": rest,
         "dim": dim,
         "like": _like(row, rest, seen),
-        "marked": _marked(argument, rest, dim, seen.place.call),
+        "marked": _marked(argument, rest, dim, seen, alike),
+        "marks": "\n".join(_marks(alike, seen)),
         "fixed": fixed.format(
             arguments=listed([seen.named(each.argument or "") for each in alike] or [argument], _MAX_ARGUMENTS),
             drop=RULES[stack].drop,
@@ -247,9 +252,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),
         "needed": _needing(row),
-        "sources": _beside(
-            seen.sources, [*(_source(change, row, seen, special=False) for change in alike), *_opened(row, seen)]
-        ),
+        "sources": _beside(seen.sources, _sources(alike, row, seen, special=False)),
         "kept": seen.kept,
         "made": makes(seen.place.line),
         "rewritten": seen.rewritten.code if seen.rewritten is not None else "",
@@ -265,7 +268,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "detached": _detached(seen),
         "narrow": _narrow(stack, row, rest, seen),
         "undirected": on_no_device(seen.place.line),
-        "unbacked": ",".join(filter(None, (_source(change, row, seen, special=True) for change in alike))),
+        "unbacked": ",".join(_sources(alike, row, seen, special=True)),
         **RULES[stack].names(row, seen),
     }  # fmt: skip
 
@@ -281,8 +284,36 @@ def _like(row: Recompile, rest: str, seen: Seen) -> str:
     return next((path for path in found if _KEYS.fullmatch(path)), "") if _KEYS.fullmatch(rest) else ""
 
 
-def _marked(argument: str, rest: str, dim: str, call: Call | None) -> str:
+def _marks(alike: list[Change], seen: Seen) -> list[str]:
+    """The statements that leave open all that varies: what is left closed compiles again by itself. None where one of
+    them cannot be written, and of what an object holds: what else it holds may vary alike."""
+    made = []
+    for change in alike:
+        call, root = seen.calls.get(change.argument or ""), ROOT.match(change.argument or "")
+        if call is None or root is None or not call.takes_lines_above:
+            return []
+        rest, dimensions = root.string[root.end() :], differing(change.before, change.after)
+        is_special = is_zero_or_one(change.before, change.after) or is_zero_or_one(change.after, change.before)
+        marked = f"{call.expression}{rest}"
+        if "." in rest or not dimensions or is_special or not is_plain(marked):
+            return []
+        made.append(
+            f"torch._dynamo.maybe_mark_dynamic({marked}, {dimensions[0] if len(dimensions) == 1 else dimensions})"
+        )
+    return list(dict.fromkeys(made))
+
+
+def _marked(argument: str, rest: str, dim: str, seen: Seen, alike: list[Change]) -> str:
     """How to mark a dimension at the call: of what is made anew in its line, by a name of its own."""
+    if each := _marks(alike, seen):
+        return listed(each, _MAX_ARGUMENTS)
+    call = seen.place.call
+    if len(alike) > 1:
+        names = listed([seen.named(change.argument or "") for change in alike], _MAX_ARGUMENTS)
+        return f"torch._dynamo.maybe_mark_dynamic(…), for each of {names}"
+    if "." in rest:
+        named = f"{call.expression}{rest}" if call is not None and call.is_object else argument
+        return f"torch._dynamo.maybe_mark_dynamic({named}, {dim}), and whatever else of that object varies with it"
     if call is None:
         return f"torch._dynamo.maybe_mark_dynamic({argument}, {dim})"
     if call.is_object:
@@ -345,6 +376,14 @@ def _beside(held: str, sources: Iterable[str]) -> str:
     return ",".join(filter(None, [held, *more])) if more else ""
 
 
+def _sources(alike: list[Change], row: Recompile, seen: Seen, *, special: bool) -> list[str]:
+    """Dynamo's own names of all that varies; none where one of them has none: what is left closed compiles again."""
+    names = [_source(change, row, seen, special=special) for change in alike]
+    if not special:
+        names += _opened(row, seen)
+    return names if all(names) and len(names) <= _MOST_OPENED else []
+
+
 def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str:
     """Dynamo's own name of what varies: "L['x']:0"; nothing where there is none that can be left open. `special`: of
     what PyTorch compiles for itself, a size of 0 or 1."""
@@ -353,6 +392,8 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
     if not name or (special and _holders(row, seen)):  # what a wrapper calls may ask for the size: a graph break
         return ""
     if row.cause == "shape":
+        if "." in (change.argument or "") and change.argument not in seen.opened:
+            return ""  # what else the object holds may vary alike, and the guard names the first of them alone
         dimensions = differing(before, after)
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
         return f"{name}:{dimensions[0]}" if len(dimensions) == 1 and is_special == special else ""
@@ -360,14 +401,14 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
 
 
 def _opened(row: Recompile, seen: Seen) -> list[str]:
-    """What else PyTorch opened in the new variant, for what is opened alone may be followed by the next."""
+    """What else PyTorch opened in the new variant, for what is opened alone may be followed by the next; "" for what
+    has no name."""
     names = {argument: _dynamos_name(argument, row, seen) for argument in seen.opened if argument != row.argument}
-    sources = [
-        name if size == "value" else f"{name}:{size}"
+    return [
+        name and (name if size == "value" else f"{name}:{size}")
         for argument, name in names.items()
         for size in seen.opened[argument].split(", ")
     ]
-    return sources if all(names.values()) and len(sources) <= _MOST_OPENED else []
 
 
 def _holders(row: Recompile, seen: Seen) -> set[str]:
@@ -543,6 +584,7 @@ def _of_dynamo(row: Recompile, seen: Seen) -> str | None:
         (is_shape and seen.is_open, "open shape"),
         (is_shape and seen.is_open is False, _CLOSED_BY[seen.static]),
         (seen.is_open, "open number" if _is_whole(row.after) or is_needed else "open float"),
+        (is_constant and is_needed and seen.values >= _MANY_NUMBERS, "many needed numbers"),
         (is_constant and is_needed, "needed number"),
         (cause in _HELD and seen.is_open is False and not _is_whole(row.after), "closed float"),
         (cause == "module_attribute" and is_number(row.after) and not _is_whole(row.after), "float attribute"),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from functools import partial, wraps
 from inspect import signature
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 from weakref import ref
 
@@ -119,6 +119,16 @@ class Dispatch:
         for name in options.static_argnames:
             if name in self.kwargs:
                 yield name, self.kwargs[name]
+
+    def static_self(self) -> Any:
+        """The first argument, where it is static and JAX knows it by identity, whatever becomes of what it holds; None
+        of any other, and of a function that wraps another: that may take others."""
+        is_itself = isinstance(self.function, FunctionType) and not hasattr(self.function, "__wrapped__")
+        if not (is_itself and self.args and any(value is self.args[0] for _, value in self.statics())):
+            return None
+        kind: Any = type(self.args[0])
+        is_known_by_identity = kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__
+        return self.args[0] if is_known_by_identity else None
 
     def arguments(self) -> list[tuple[str, Any, bool]]:
         """Name, value and whether passed by keyword, in JAX's order; `STATIC` in the place of a static value.

@@ -64,7 +64,7 @@ def _is_symbolic(given: Any) -> bool:
 def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
     """The names of a functional or sequential model's layers, in their order, and its weights; None of anything else,
     whose `call` may be any."""
-    if not {"Functional", "Sequential"} & {each.__name__ for each in type(model).__mro__[:2]}:
+    if not _is_of_layers(model):
         return None
     if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
         return None
@@ -74,15 +74,23 @@ def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
         return None
 
 
+def _is_of_layers(model: Any) -> bool:
+    """Whether it is a functional or sequential model, or of a class right above one."""
+    return bool({"Functional", "Sequential"} & {each.__name__ for each in type(model).__mro__[:2]})
+
+
 def layout_of(model: Any) -> str:
     """What a model is built of, as a hash: its layers and its optimizer with their settings, its loss, its weights'
     types; "" of anything else, of a model without weights, and of one with a part that has no settings."""
     if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
         return ""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None and not _is_of_layers(model):  # compile() has not been called: of a class of the user's
+        return ""  # nothing then is the same but its layers
     try:
         weights = [(str(each.dtype), tuple(each.shape)) for each in model.weights]
         layers = [(type(each).__qualname__, _settings(each)) for each in model.layers]
-        built = layers, weights, _settings(model.optimizer), type(model.loss).__qualname__, _settings(model.loss)
+        built = layers, weights, _settings(optimizer), type(model.loss).__qualname__, _settings(model.loss)
     except Exception:  # a model that is not built yet, or a layer of the user's that does not tell its settings
         return ""
     return f"{zlib.crc32(repr((type(model).__qualname__, built)).encode()):08x}" if weights else ""

@@ -15,7 +15,7 @@ from coldstep.analysis.recompiles import causes
 from coldstep.analysis.recompiles.causes import Explained, Known
 from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.remedies.blocks import Written, assigned, block_around
-from coldstep.analysis.remedies.edits import find_call, kept, optimizer_made, parameters
+from coldstep.analysis.remedies.edits import Call, find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
 from coldstep.analysis.rules import torch_xla
@@ -158,6 +158,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         once=made_anew(trace, compile_, Change(row.argument, row.cause, row.before, row.after), place),
         rewritten=_rewritten(trace, row, compile_),
         beside=_beside(trace, row, compile_, types),
+        calls=_calls(trace, row, compile_, caller, of) if row.cause == "shape" else {},
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
 
@@ -219,6 +220,15 @@ def call_of(
         call = replace(call, names=frozenset(assigned([block.tree]) if block is not None else ()))
     begins = block is None or [*block.within(caller.line)][-1].lineno == caller.line
     return Place(caller if begins else None, call, only, decorator, above, line)
+
+
+def _calls(
+    trace: Trace, row: Recompile, compile_: Compile, caller: Location, callers: Iterable[Location | None]
+) -> dict[str, Call]:
+    """Each argument that differed by its shape, in the user's line that calls the function."""
+    paths = [change.argument for change in row.changes if change.mechanism == row.cause and change.argument]
+    calls = {path: call_of(trace, compile_, path, caller, callers).call for path in paths}
+    return {path: call for path, call in calls.items() if call is not None}
 
 
 def _parameters(trace: Trace, compile_: Compile) -> list[str]:

@@ -673,7 +673,6 @@ def _without_id(text: str) -> str:
 _NEEDED = (
     "Where range(), a slice or a shape needs the number, a tensor would break the graph: keep its values few there."
 )
-_MARK = "torch._dynamo.maybe_mark_dynamic({expression}{rest}, {dim})"
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 UNBACKED = "TORCH_COMPILE_UNBACKED_SOURCES"
 _UNBACKED = {UNBACKED: "{unbacked}"}
@@ -698,19 +697,19 @@ REMEDIES = {
     ),
     "shape": Row(
         "Mark the dimension that varies, before the first call and where the function is called: {marked}; or {fixed}.",
-        above=_MARK,
+        over="{marks}",
         environment=_SOURCES,
     ),
     "growing shape": Row(
         "Mark the dimension that grows, before the first call and where the function is called: {marked}; or {fixed}.",
-        above=_MARK,
+        over="{marks}",
         environment=_SOURCES,
     ),
     "open shape": Row(
         "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, mark it "
         "before the first call, where the function is called: {marked}; or "
         "{fixed}.",
-        above=_MARK,
+        over="{marks}",
         environment=_SOURCES,
     ),
     "question of a size": Row(
@@ -830,6 +829,14 @@ REMEDIES = {
         "The code needs the number {argument} itself ({needed}), so each of its values is compiled in: keep them few, "
         "and call with each once before you measure.",
         how="none",
+    ),
+    "many needed numbers": Row(
+        "The code needs the number {argument} itself ({needed}), so each of its values is compiled in, and once "
+        "torch._dynamo.config.recompile_limit of them are, a further one runs uncompiled. Where the values are few, "
+        "raise that limit above their number, and call with each once before you measure. Else do what needs the "
+        "number outside of the compiled function, or, where it picks one tensor of several, stack them and index by a "
+        "tensor.",
+        changes="rounding",
     ),
     "open number": Row(
         "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "

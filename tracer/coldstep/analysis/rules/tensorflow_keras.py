@@ -21,6 +21,13 @@ _KEPT = Row(
     changes="numerics",
 )
 
+_LOADED = Row(
+    "Keras traces the steps of each model by itself. Make or load the model once, outside of the loop or of the "
+    "function that predicts, and use that one each time. Where the weights differ, as in an ensemble, one model can "
+    "take them in turn: model.set_weights(…)."
+)
+_TRAINS = ".fit"
+
 
 def models_made_anew(trace: Trace) -> Iterator[Finding]:
     """Models that are built alike, one after the other at one line, each of which compiles the same steps."""
@@ -37,7 +44,10 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
             continue
         models = min(map(len, steps.values()))
         later = [row for of_step in steps.values() for row in [*of_step.values()][1:]]
-        made = remedies(_KEPT, Case(f"keras.made_anew:{rows[0].function}", {}))
+        trains = any(_TRAINS in row.function or "train_on_batch" in row.function for row in rows)
+        if not trains and not _goes_on(trace, {row.id for row in later}):
+            continue
+        made = remedies(_KEPT if trains else _LOADED, Case(f"keras.made_anew:{rows[0].function}", {}))
         yield of_compile(
             trace,
             later[0],
@@ -49,6 +59,13 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
             refs=[row.id for row in later],
             remedies=made,
         )
+
+
+def _goes_on(trace: Trace, later: set[str]) -> bool:
+    """Whether the last of their steps still compiled: models that are kept, and used in turn, are wanted."""
+    kinds = {(row.process, row.name) for row in trace.intervals if later.intersection(row.compiles)}
+    last = {(row.process, row.name): row for row in trace.intervals if row.kind == "step"}
+    return all(later.intersection(last[kind].compiles) for kind in kinds if kind in last)
 
 
 _DIRECT = " runs operation by operation where the program calls it itself"
