@@ -78,6 +78,7 @@ CURED = {
     "torch_backend": ("backend", "edit", "nothing"),
     "torch_first_one": ("shape", "environment", "nothing"),
     "torch_float": ("python_scalar", "edit", "rounding"),
+    "torch_float_kept": ("python_scalar", "edit", "rounding"),
     "torch_gradient": ("gradient_state", "edit", "rounding"),
     "torch_inner_attribute": ("module_attribute", "environment", "nothing"),
     "torch_item": ("data_dependent", "environment", "nothing"),

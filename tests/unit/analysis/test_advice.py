@@ -156,6 +156,26 @@ def test_a_number_that_code_needs_is_lived_with_only_where_it_has_few_values(val
     assert ("raise that limit" in given.text) == (how == "edit")
 
 
+@pytest.mark.parametrize(
+    ("code", "is_needed"),
+    [
+        ("return torch.softmax(logits / t, dim=-1)", False),
+        ("return torch.stack([x * t, y]).sum()", False),
+        ("return F.pad(x * t, (1, 1))", False),
+        ("return torch.sum(x, t)", True),
+        ("return x.sum(t)", True),
+        ("return torch.full((2, 2), t)", True),
+        ("return torch.cat([x, y[:t]])", True),
+        ("return torch.mean(torch.zeros(t))", True),
+        ("return F.pad(x, (t, t))", True),
+        ("return torch.reshape(x, (t, -1))", True),
+    ],
+)
+def test_what_a_function_of_torch_does_with_its_tensor_needs_no_number(code: str, is_needed: bool) -> None:
+    said = advice("python_scalar", "t", "2", "3", evidence=[f"0/0: t == 2  # {code}  # train.py:9 in sample"])
+    assert ("The code needs the number t itself" in said) == is_needed
+
+
 def test_a_learning_rate_is_written_into_and_no_other_setting_is_called_one() -> None:
     rate = advice("python_scalar", "optimizer.param_groups[0]['lr']", "0.1", "0.05")
     assert ".fill_(" in rate

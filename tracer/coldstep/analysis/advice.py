@@ -29,6 +29,7 @@ from coldstep.analysis.remedies.edits import (
     state_made,
     statements,
     with_argument,
+    with_tensor,
 )  # fmt: skip
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
@@ -153,6 +154,9 @@ _SIZED = {
     "sum", "mean", "size", "transpose", "permute", "softmax", "cat", "stack", "interpolate", "pad",
 }  # fmt: skip
 """What is called with numbers that say how it works: a size, an axis, a shift."""
+_MAKES_ONE = {"range", "zeros", "ones", "empty", "full", "arange", "linspace", "eye", "randn", "rand"}
+"""Those that are given no tensor first."""
+_FUNCTIONS = {"torch", "F", "functional", "nn.functional", "torch.nn.functional"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +270,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         "number": _number(row, seen),
         "lazy": _lazy(row, rest, seen),
         "detached": _detached(seen),
+        "as_tensor": _as_tensor(rest, seen),
         "narrow": _narrow(stack, row, rest, seen),
         "undirected": on_no_device(seen.place.line),
         "unbacked": ",".join(_sources(alike, row, seen, special=True)),
@@ -362,6 +367,15 @@ def _narrow(stack: str, row: Recompile, rest: str, seen: Seen) -> str:
         return ""
     cast = f"torch.as_tensor({given}, dtype=torch.{narrow})" if stack == "dynamo" else f'{given}.astype("{narrow}")'
     return f"{given} = {cast}"
+
+
+def _as_tensor(rest: str, seen: Seen) -> str:
+    """The one line that calls the function with a number, with a tensor in its place: there alone, for what comes after
+    it may need the number (round(), a key of a dict), and only where the function does no more than compute with it."""
+    call = seen.place.call
+    if call is None or rest or not (seen.beside and seen.place.only and is_plain(call.expression)):
+        return ""
+    return with_tensor(call.line, call.expression)
 
 
 def _detached(seen: Seen) -> str:
@@ -466,8 +480,11 @@ def _sized(node: ast.AST) -> list[ast.expr]:
     """The parts that have to be numbers."""
     if isinstance(node, ast.Subscript):
         return [node.slice]
-    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _SIZED:
-        return [*node.args, *(keyword.value for keyword in node.keywords)]
+    if isinstance(node, ast.Call):
+        of, _, name = ast.unparse(node.func).rpartition(".")
+        of_a_tensor = of in _FUNCTIONS and name not in _MAKES_ONE  # torch.softmax(logits / t, dim=-1)
+        given = [*node.args[of_a_tensor:], *(keyword.value for keyword in node.keywords)]
+        return given if name in _SIZED else []
     return [node.test] if isinstance(node, ast.If | ast.While | ast.IfExp) else []
 
 

@@ -241,6 +241,16 @@ def with_argument(line: str, expression: str, method: str) -> str:
     return _replaced(line, given[0], f"{expression}.{method}()") if len(given) == 1 else ""
 
 
+def with_tensor(line: str, number: str) -> str:
+    """`loss = step(x, torch.as_tensor(rate)).sum()` of a line `loss = step(x, rate).sum()`; "" where not just one call
+    in it is given that."""
+    tree = parsed(line)
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)] if tree is not None else []
+    given = [each for call in calls for each in (*call.args, *(key.value for key in call.keywords))]
+    of_number = [each for each in given if ast.unparse(each) == number]
+    return _replaced(line, of_number[0], f"torch.as_tensor({number})") if len(of_number) == 1 else ""
+
+
 def with_callee(line: str, attribute: str) -> str:
     """`model._orig_mod(x)` of a line `model(x)`; "" of one that is more than such a call."""
     call = _only_call(line)

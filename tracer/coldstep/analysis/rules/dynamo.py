@@ -677,7 +677,6 @@ _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 UNBACKED = "TORCH_COMPILE_UNBACKED_SOURCES"
 _UNBACKED = {UNBACKED: "{unbacked}"}
 """Of PyTorch 2.13. Where the code branches on the size, the graph breaks there."""
-_AS_TENSOR = "{expression} = torch.as_tensor({expression})"
 CONFIG = "import torch._dynamo.config as dynamo_config\ndynamo_config.{}"
 """Sets one. In a function a plain `import torch` would hide the module's from the lines before it."""
 _FIRST_UNCOMPILED = 'torch.compiler.set_stance("default" if {lazy} else "force_eager")'
@@ -821,8 +820,7 @@ REMEDIES = {
     ),
     "python_scalar": Row(
         "A number is compiled in: pass {argument} as a tensor where it is only computed with. " + _NEEDED,
-        above=_AS_TENSOR,
-        each=True,
+        instead="{as_tensor}",
         changes="rounding",
     ),
     "needed number": Row(
@@ -846,8 +844,7 @@ REMEDIES = {
     "open float": Row(
         "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
         "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
-        above=_AS_TENSOR,
-        each=True,
+        instead="{as_tensor}",
         changes="rounding",
     ),
     "choice": Row(

@@ -74,7 +74,13 @@ RULES: Mapping[str, Rules] = {
         value=jax_values.value,
         imports={"jax": "import jax", "jnp": "import jax.numpy as jnp"},
     ),
-    "dynamo": Rules(dynamo.REMEDIES, names=dynamo.names, value=torch_values.value, imports={"torch": "import torch"}),
+    "dynamo": Rules(
+        dynamo.REMEDIES,
+        names=dynamo.names,
+        type_beside=type_beside,
+        value=torch_values.value,
+        imports={"torch": "import torch"},
+    ),
     "torch_xla": Rules(torch_xla.REMEDIES, value=torch_values.lazy_value),
     "tensorflow": Rules(
         tensorflow.REMEDIES,
