@@ -393,6 +393,7 @@ def test_a_list_that_the_function_appends_to_is_appended_to_outside(was: str) ->
     evidence = ["0/0: len(self.seen) == 1  # self.seen.append(tokens.shape[0])  # train.py:18 in forward"]
     said = advice("container", "self.seen", was, "list of 2", evidence=evidence)
     assert said.startswith("Append to self.seen outside of the compiled function")
+    assert "Where the function reads the list, too" in said
     elsewhere = ["0/0: len(self.seen) == 1  # for each in self.seen:  # train.py:18 in forward"]
     assert "Append" not in advice("container", "self.seen", was, "list of 2", evidence=elsewhere)
 
