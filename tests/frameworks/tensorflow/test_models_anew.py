@@ -60,6 +60,12 @@ def predict(x):
 for request in range(4):
     predict(x)
 """
+FOLDS = """
+for fold in range(3):
+    model = build(4)
+    model.fit(x, y, verbose=0)
+    model.predict(x, verbose=0)
+"""
 ENSEMBLE = """
 models = [keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)]) for _ in range(4)]
 for request in range(2):
@@ -85,6 +91,10 @@ for scale in (1.0, 2.0, 3.0, 4.0):
     [
         (ANEW, ["Sequential.evaluate and Sequential.fit compiled for each of 3 models that are built alike"]),
         (ONCE, ["Sequential.fit compiled for each of 3 models that are built alike"]),
+        (
+            FOLDS,
+            [f"Sequential.{each} compiled for each of 3 models that are built alike" for each in ("fit", "predict")],
+        ),
         (KEPT, []),
         (OTHERS, []),
         (LOADED, ["Sequential.predict compiled for each of 4 models that are built alike"]),
@@ -105,5 +115,5 @@ def test_models_that_are_built_alike_at_one_line_are_one_answer(
         assert trace.answers[0].finding == rows[0].id
         assert rows[0].location is not None
         assert rows[0].location.file.rpartition("/")[2] == "program.py"
-        assert len(rows[0].refs) == {ANEW: 4, ONCE: 2, LOADED: 3}[source]
-        assert ("load the model once" in rows[0].advice) == (source == LOADED)
+        assert len(rows[0].refs) == {ANEW: 4, ONCE: 2, FOLDS: 2, LOADED: 3}[source]
+        assert {"load the model once" in row.advice for row in rows} == {source == LOADED}

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import program
 import pytest
@@ -963,3 +963,20 @@ def test_an_attribute_of_a_librarys_module_that_the_program_compiles_is_the_prog
     rows = traced(path, body).recompiles
     assert {row.argument for row in rows} == {"self.p"}
     assert not any("outside of the compiled function" in row.advice for row in rows)
+
+
+class Batch(NamedTuple):
+    x: Any
+    mask: Any
+
+
+def test_what_became_dynamic_in_a_named_tuple_is_known_by_its_name(path: Path) -> None:
+    step = eager(lambda batch: batch.x.sum() + batch.mask.sum())
+
+    def body() -> None:
+        for size in (8, 9, 10):
+            step(Batch(torch.ones(size, 3), torch.ones(2, size)))
+
+    trace = traced(path, body)
+    assert trace.details[trace.compiles[-1].id].dynamic == {"batch.x": "0", "batch.mask": "1"}
+    assert "dynamic from now on" in "".join(trace.recompiles[0].evidence)

@@ -127,6 +127,28 @@ def test_what_pytorch_opened_beside_it_is_opened_too() -> None:
     assert not any(remedy.environment for remedy in advise(trace, "dynamo", row, nameless))
 
 
+@pytest.mark.parametrize(
+    ("opened", "code", "named"),
+    [
+        ({"x": "0"}, "torch._dynamo.maybe_mark_dynamic(x, 0)", "maybe_mark_dynamic(x, 0)"),
+        ({"x": "0", "self.buffer": "1"}, "", "for each of x and self.buffer"),
+        ({"x": "0", "n": "value"}, "", "maybe_mark_dynamic(x, 0)"),
+    ],
+)
+def test_no_code_opens_less_than_pytorch_opened(opened: dict[str, str], code: str, named: str) -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    change = Change("x", "shape", "f32[8,3]", "f32[9,3]")
+    fields = {"cause": "shape", "argument": "x", "before": change.before, "after": change.after, "changes": [change]}
+    row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
+    call = find_call("f(x)", "x", ["x"], ["f"])
+    assert call is not None
+    place = Place(Location("train.py", 7, "<module>"), call, line="f(x)")
+    seen = Seen(is_open=True, place=place, roots=frozenset({"x", "self"}), calls={"x": call}, opened=opened)
+    given = advise(trace, "dynamo", row, seen)
+    assert [row.code for row in given if not row.environment] == [code]
+    assert named in given[0].text
+
+
 @pytest.mark.parametrize("stack", ["dynamo", "jax", "tensorflow", "torch_xla"])
 def test_another_rank_is_no_size_to_open_or_to_pad(stack: str) -> None:
     said = advice("shape", "x", "f32[50]", "f32[50,1]", stack=stack)
@@ -391,6 +413,7 @@ def test_a_list_that_the_function_appends_to_is_appended_to_outside(was: str) ->
     evidence = ["0/0: len(self.seen) == 1  # self.seen.append(tokens.shape[0])  # train.py:18 in forward"]
     said = advice("container", "self.seen", was, "list of 2", evidence=evidence)
     assert said.startswith("Append to self.seen outside of the compiled function")
+    assert "Where the function reads the list, too" in said
     elsewhere = ["0/0: len(self.seen) == 1  # for each in self.seen:  # train.py:18 in forward"]
     assert "Append" not in advice("container", "self.seen", was, "list of 2", evidence=elsewhere)
 

@@ -66,6 +66,7 @@ AS_TENSOR = {
     "def f(x, labels, n):\n    z = x * n\n    return loss(z, labels)": ({"x": "f32[3]", "labels": "i64[3]"}, "f32[3]"),
     "def f(x, n):\n    return x + n * x - tf.sqrt(n) * x": ({"x": "f32[3]"}, "f32[3]"),
     "def f(x, n):\n    return x * tf.math.exp(-n)": ({"x": "f32[3]"}, "f32[3]"),
+    "def f(x, n):\n    h = tf.cast(x, 'float32') * tf.sqrt(n)\n    return loss(h) * (x * n)": ({"x": "f64[3]"}, ""),
     "def f(x, n):\n    return x * math.sqrt(n)": ({"x": "f32[3]"}, ""),
     "def f(x, n):\n    return tf.sqrt(n)": ({"x": "f32[3]"}, ""),
     "def f(x, n):\n    return tf.sqrt(x, n)": ({"x": "f32[3]"}, ""),

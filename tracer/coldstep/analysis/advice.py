@@ -291,8 +291,11 @@ def _like(row: Recompile, rest: str, seen: Seen) -> str:
 
 def _marks(alike: list[Change], seen: Seen) -> list[str]:
     """The statements that leave open all that varies: what is left closed compiles again by itself. None where one of
-    them cannot be written, and of what an object holds: what else it holds may vary alike."""
+    them cannot be written, where PyTorch opened more, and of what an object holds: what else it holds may vary alike.
+    """
     made = []
+    if seen.opened.keys() - {change.argument for change in alike}:
+        return []
     for change in alike:
         call, root = seen.calls.get(change.argument or ""), ROOT.match(change.argument or "")
         if call is None or root is None or not call.takes_lines_above:
@@ -313,8 +316,9 @@ def _marked(argument: str, rest: str, dim: str, seen: Seen, alike: list[Change])
     if each := _marks(alike, seen):
         return listed(each, _MAX_ARGUMENTS)
     call = seen.place.call
-    if len(alike) > 1:
-        names = listed([seen.named(change.argument or "") for change in alike], _MAX_ARGUMENTS)
+    sizes = (name for name, size in seen.opened.items() if size != "value")
+    if len(each := {change.argument or "": None for change in alike} | dict.fromkeys(sizes)) > 1:
+        names = listed([seen.named(name) for name in each], _MAX_ARGUMENTS)
         return f"torch._dynamo.maybe_mark_dynamic(…), for each of {names}"
     if "." in rest:
         named = f"{call.expression}{rest}" if call is not None and call.is_object else argument

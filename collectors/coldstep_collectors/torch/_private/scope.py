@@ -116,6 +116,12 @@ def _closing(words: str, at: int) -> int | None:
     return None
 
 
+def _names(kind: type) -> tuple[str, ...]:
+    """What a named tuple's class calls its elements."""
+    own = next((vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)), ())
+    return own if isinstance(own, tuple) else ()
+
+
 class Scope:
     """What a frame's guards can see. Follows a path by names, own attributes, keys and positions: no user code runs."""
 
@@ -186,6 +192,8 @@ class Scope:
         kind = "attribute" if holder.kind in ("argument", "global", "closure") else holder.kind
         if self._is_optimizer(value):
             kind = {"param_groups": "optimizer", "state": "optimizer_state"}.get(name, kind)
+        if isinstance(value, tuple) and name in (names := _names(type(value))):
+            return Place(tuple.__getitem__(value, names.index(name)), path, kind)
         own = object.__getattribute__(value, "__dict__")
         if name in own:
             return Place(own[name], path, kind)

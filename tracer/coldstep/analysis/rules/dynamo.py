@@ -921,8 +921,9 @@ REMEDIES = {
         "tensor before the mask is made, torch.tensor({argument}, device=…), on the attention's device."
     ),
     "appended list": Row(
-        "Append to {argument} outside of the compiled function, and have that return the new element: the list gets "
-        "longer in each call, and each length has a compile of its own."
+        "Append to {argument} outside of the compiled function, and have that return the new element: each length of "
+        "the list has a compile of its own. Where the function reads the list, too, preallocate a tensor of the largest "
+        "size."
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
     "state of a library": Row(

@@ -23,19 +23,20 @@ _KEPT = Row(
 
 _LOADED = Row(
     "Keras traces the steps of each model by itself. Make or load the model once, outside of the loop or of the "
-    "function that predicts, and use that one each time. Where the weights differ, as in an ensemble, one model can "
-    "take them in turn: model.set_weights(…)."
+    "function that predicts, and use that one each time. Where the weights differ, as in folds or an ensemble, one "
+    "model can take them in turn: model.set_weights(…)."
 )
 _TRAINS = ".fit"
 
 
 def models_made_anew(trace: Trace) -> Iterator[Finding]:
     """Models that are built alike, one after the other at one line, each of which compiles the same steps."""
-    alike: dict[object, list[Compile]] = {}
+    alike: dict[tuple[int, str, str, int], list[Compile]] = {}
     for row in trace.compiles:
         if (layout := trace.details[row.id].layout) and row.caller is not None:
             alike.setdefault((row.process, layout, row.caller.file, row.caller.line), []).append(row)
-    for rows in alike.values():
+    trained = {key[:2] for key, rows in alike.items() if any(_trains(row) for row in rows)}
+    for (process, layout, *_), rows in alike.items():
         steps: dict[str, dict[str, Compile]] = {}
         for row in rows:
             steps.setdefault(row.function, {}).setdefault(trace.details[row.id].identity, row)
@@ -44,7 +45,7 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
             continue
         models = min(map(len, steps.values()))
         later = [row for of_step in steps.values() for row in [*of_step.values()][1:]]
-        trains = any(_TRAINS in row.function or "train_on_batch" in row.function for row in rows)
+        trains = (process, layout) in trained
         if not trains and not _goes_on(trace, {row.id for row in later}):
             continue
         made = remedies(_KEPT if trains else _LOADED, Case(f"keras.made_anew:{rows[0].function}", {}))
@@ -59,6 +60,10 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
             refs=[row.id for row in later],
             remedies=made,
         )
+
+
+def _trains(row: Compile) -> bool:
+    return _TRAINS in row.function or "train_on_batch" in row.function
 
 
 def _goes_on(trace: Trace, later: set[str]) -> bool:
