@@ -314,8 +314,8 @@ def _marked(argument: str, rest: str, dim: str, seen: Seen, alike: list[Change])
         return listed(each, _MAX_ARGUMENTS)
     call = seen.place.call
     sizes = (name for name, size in seen.opened.items() if size != "value")
-    if len(each := {change.argument or "": None for change in alike} | dict.fromkeys(sizes)) > 1:
-        names = listed([seen.named(name) for name in each], _MAX_ARGUMENTS)
+    if len(varying := dict.fromkeys([*(change.argument or "" for change in alike), *sizes])) > 1:
+        names = listed([seen.named(name) for name in varying], _MAX_ARGUMENTS)
         return f"torch._dynamo.maybe_mark_dynamic(…), for each of {names}"
     if "." in rest:
         named = f"{call.expression}{rest}" if call is not None and call.is_object else argument
