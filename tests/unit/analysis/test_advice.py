@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,24 @@ def test_what_a_wrapper_takes_by_keyword_is_opened_by_the_wrappers_name_for_it()
     assert by_environment.environment == {
         "TORCH_COMPILE_DYNAMIC_SOURCES": "L['kwargs']['ids']:1,L['kwargs']['labels']:1"
     }
+
+
+def test_a_functions_own_parameters_are_not_in_its_rest() -> None:
+    trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
+    changes = [Change(name, "shape", "f32[2,8]", "f32[2,9]") for name in ("x", "rest[0]", "m")]
+    fields = {"cause": "shape", "argument": "x", "before": "f32[2,8]", "after": "f32[2,9]", "changes": changes}
+    call = find_call("f(x, y, m=m)", "x", ["x", "rest", "m"], ["f"])
+    [function] = ast.parse("def f(x, *rest, **kw): pass").body
+    assert call is not None
+    assert isinstance(function, ast.FunctionDef)
+    seen = Seen(
+        roots=frozenset({"x", "rest", "m"}), head=function.args, calls=dict.fromkeys(("x", "rest[0]", "m"), call)
+    )
+    for evidence in ([], ["0/0: tensor 'kw['m']' size mismatch at index 1. expected 8, actual 9"]):
+        row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence})
+        *code, by_environment = advise(trace, "dynamo", row, seen)
+        assert by_environment.environment == {"TORCH_COMPILE_DYNAMIC_SOURCES": "L['x']:1,L['rest'][0]:1,L['kw']['m']:1"}
+        assert not any(row.code for row in code)
 
 
 def test_what_pytorch_opened_beside_it_is_opened_too() -> None:

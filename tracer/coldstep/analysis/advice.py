@@ -187,6 +187,8 @@ class Seen:
     """Whether the program gave dynamic=False; None where that is not known."""
     sources: str = ""
     """What the environment has made dynamic already."""
+    head: ast.arguments | None = None
+    """The parameters of the function, where its definition is known."""
     same_file: bool = False
     """Whether the function stands in the file that calls it."""
     calls: Mapping[str, Call] = field(default_factory=dict)
@@ -298,7 +300,7 @@ def _marks(alike: list[Change], seen: Seen) -> list[str]:
         return []
     for change in alike:
         call, root = seen.calls.get(change.argument or ""), ROOT.match(change.argument or "")
-        if call is None or root is None or not call.takes_lines_above:
+        if call is None or root is None or not call.takes_lines_above or _is_rest(root[0], seen):
             return []
         rest, dimensions = root.string[root.end() :], differing(change.before, change.after)
         is_special = is_zero_or_one(change.before, change.after) or is_zero_or_one(change.after, change.before)
@@ -317,8 +319,8 @@ def _marked(argument: str, rest: str, dim: str, seen: Seen, alike: list[Change])
         return listed(each, _MAX_ARGUMENTS)
     call = seen.place.call
     sizes = (name for name, size in seen.opened.items() if size != "value")
-    if len(each := {change.argument or "": None for change in alike} | dict.fromkeys(sizes)) > 1:
-        names = listed([seen.named(name) for name in each], _MAX_ARGUMENTS)
+    if len(varying := dict.fromkeys([*(change.argument or "" for change in alike), *sizes])) > 1:
+        names = listed([seen.named(name) for name in varying], _MAX_ARGUMENTS)
         return f"torch._dynamo.maybe_mark_dynamic(…), for each of {names}"
     if "." in rest:
         named = f"{call.expression}{rest}" if call is not None and call.is_object else argument
@@ -443,9 +445,22 @@ def _dynamos_name(argument: str, row: Recompile, seen: Seen) -> str:
     if by_place := {match[1] for line in row.evidence for match in _ARGS.finditer(line)}:
         # the compiled function takes *args, whatever the module's forward calls them
         return f"L['args']{by_place.pop()}{rest}" if len(by_place) == len(row.changes) == 1 else ""
-    if holders := _holders(row, seen):
+    if seen.head is not None and seen.head.kwarg is not None and root[0] not in _written(seen.head):
+        return f"L['{seen.head.kwarg.arg}']['{root[0]}']{rest}"
+    if (seen.head is None or seen.head.kwarg is None) and (holders := _holders(row, seen)):
         return f"L['{holders.pop()}']['{root[0]}']{rest}"
     return f"L['{root[0]}']{_through_modules(rest, row) if root[0] == 'self' else rest}"
+
+
+def _is_rest(name: str, seen: Seen) -> bool:
+    """Whether a name is of all further positional arguments, no one of which has a name in the call."""
+    return seen.head is not None and seen.head.vararg is not None and seen.head.vararg.arg == name
+
+
+def _written(head: ast.arguments) -> set[str]:
+    """The parameters that have names of their own."""
+    rest = [head.vararg] if head.vararg is not None else []
+    return {each.arg for each in (*head.posonlyargs, *head.args, *head.kwonlyargs, *rest)}
 
 
 def _through_modules(path: str, row: Recompile) -> str:

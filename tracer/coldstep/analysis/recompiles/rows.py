@@ -160,6 +160,7 @@ def _seen(trace: Trace, row: Recompile, compile_: Compile, is_open: bool | None,
         rewritten=_rewritten(trace, row, compile_),
         beside=_beside(trace, row, compile_, types),
         calls=_calls(trace, row, compile_, caller, of) if row.cause == "shape" else {},
+        head=_head(trace, compile_),
         grad_off=known.signature.context.get(GRAD_MODE.key(), "on") != "on",
     )
 
@@ -221,6 +222,11 @@ def call_of(
         call = replace(call, names=frozenset(assigned([block.tree]) if block is not None else ()))
     begins = block is None or [*block.within(caller.line)][-1].lineno == caller.line
     return Place(caller if begins else None, call, only, decorator, above, line)
+
+
+def _head(trace: Trace, compile_: Compile) -> ast.arguments | None:
+    block = block_around(trace.blocks, compile_.location) if compile_.location is not None else None
+    return block.tree.args if block is not None and isinstance(block.tree, ast.FunctionDef) else None
 
 
 def _calls(

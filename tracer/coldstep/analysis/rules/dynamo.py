@@ -922,8 +922,8 @@ REMEDIES = {
     ),
     "appended list": Row(
         "Append to {argument} outside of the compiled function, and have that return the new element: each length of "
-        "the list has a compile of its own. Where the function reads the list, too, preallocate a tensor of the largest "
-        "size."
+        "the list has a compile of its own. Where the function reads the list, too, preallocate a tensor of the "
+        "largest size."
     ),
     "container": Row("Keep the length and keys of {argument} the same, or preallocate a tensor of the largest size."),
     "state of a library": Row(

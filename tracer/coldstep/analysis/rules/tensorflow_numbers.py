@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from coldstep.analysis.remedies.blocks import Block, read
 from coldstep.analysis.remedies.static_numbers import only_computes, operations
 
-
 _CASTS = {"astype", "cast", "saturate_cast", "bitcast"}
 
 
