@@ -100,6 +100,7 @@ CURED = {
     "torch_static_sizes": ("shape", "environment", "nothing"),
     "torch_threads": ("config", "edit", "rounding"),
     "torch_two_shapes": ("shape", "edit", "nothing"),
+    "torch_view": ("shape", "environment", "nothing"),
     "torch_warm_sizes": ("limit of 8 variants", "environment", "nothing"),
     "torch_wide": ("dtype", "edit", "rounding"),
     "torch_warning": ("unsupported_call", "edit", "nothing"),

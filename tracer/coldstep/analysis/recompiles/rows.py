@@ -30,7 +30,10 @@ _TRACED, _LOWERED_AND_COMPILED = "jax.trace", {"jax.lower", "xla.compile"}
 _AFTER_A_BREAK = "This is what follows the graph break{at}: without the break it needs no compile of its own."
 _WITH_THE_BREAK = "Or, with the break:"
 _INTERMEDIATE = "<intermediate "
-_BASE = "._base"  # of which a tensor is a view: it is open where the view is
+# PyTorch 2.13: "L['tokens']._base"
+# PyTorch 2.13: "L['tokens'].stride()[0]"
+_OF_A_VIEW = expression(r"\._base$|\.stride\(\)\[\d+\]$|\.storage_offset\(\)$")
+"""What is open where the tensor is that it is of."""
 # Python: "self.optimizer.step"
 _NAMES = expression(r"[^\W\d][\w.]*")
 # PyTorch 2.9, 2.13: "m == 3                                                   # return x * m  # train.py:6 in f"
@@ -91,7 +94,7 @@ def _remedies(
     id_ = f"{compile_.stack}.{row.cause}"
     known = trace.details[compile_.id]
     seen = _seen(trace, row, compile_, is_open, callers)
-    opened = {name: size for name, size in (known.dynamic or {}).items() if is_open and not name.endswith(_BASE)}
+    opened = {name: size for name, size in (known.dynamic or {}).items() if is_open and not _OF_A_VIEW.search(name)}
     seen = replace(seen, values=values, static=known.static, sources=known.sources, opened=opened)
     given = known.entry  # to torch.compile by the program, which cannot leave it out
     if compile_.location is not None and is_installed(compile_.location.file) and not given:
