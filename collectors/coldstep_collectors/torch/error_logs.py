@@ -433,7 +433,7 @@ def builtin_in(text: str) -> str | None:
 
 
 def is_told_of(words: str, texts: Iterable[str]) -> bool:
-    """Whether an error, or a report's reason, holds what was warned of, or is cut amid it."""
+    """Whether an error, or a report's reason, holds a warning's words, or is cut amid them."""
     return any(words in text or (text and words.startswith(text)) for text in texts)
 
 

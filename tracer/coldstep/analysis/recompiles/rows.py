@@ -33,7 +33,7 @@ _INTERMEDIATE = "<intermediate "
 # PyTorch 2.13: "L['tokens']._base"
 # PyTorch 2.13: "L['tokens'].stride()[0]"
 _OF_A_VIEW = expression(r"\._base$|\.stride\(\)\[\d+\]$|\.storage_offset\(\)$")
-"""What is open where the tensor is that it is of."""
+"""Sources that are open wherever their tensor is."""
 # Python: "self.optimizer.step"
 _NAMES = expression(r"[^\W\d][\w.]*")
 # PyTorch 2.9, 2.13: "m == 3                                                   # return x * m  # train.py:6 in f"
