@@ -97,8 +97,10 @@ def test_no_variable_opens_one_array_of_an_object_that_may_hold_more(
     change = Change(argument, "shape", before, after)
     fields = {"cause": "shape", "argument": argument, "before": before, "after": after, "changes": [change]}
     row = Recompile(**vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": []})
-    given = advise(trace, "dynamo", row, Seen(roots=frozenset({"x", "batch", "cache", "self"})))
-    assert [name for row in given for name in row.environment] == variables
+    seen = Seen(roots=frozenset({"x", "batch", "cache", "self"}))
+    for known in (seen, replace(seen, opened={argument: "0", "cache.value": "0"})):
+        given = advise(trace, "dynamo", row, known)
+        assert [name for row in given for name in row.environment] == variables
 
 
 def test_what_a_wrapper_takes_by_keyword_is_opened_by_the_wrappers_name_for_it() -> None:

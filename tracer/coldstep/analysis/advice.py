@@ -412,7 +412,7 @@ def _source(change: Change, row: Recompile, seen: Seen, *, special: bool) -> str
     if not name or (special and _holders(row, seen)):  # what a wrapper calls may ask for the size: a graph break
         return ""
     if row.cause == "shape":
-        if "." in (change.argument or "") and change.argument not in seen.opened:
+        if "." in (change.argument or "") and (special or change.argument not in seen.opened):
             return ""  # what else the object holds may vary alike, and the guard names the first of them alone
         dimensions = differing(before, after)
         is_special = is_zero_or_one(before, after) or is_zero_or_one(after, before)
