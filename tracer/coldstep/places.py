@@ -27,7 +27,7 @@ _TYPED_IN = ("<stdin>", "<string>", "<ipython")
 _PACKAGES = expression(r".*(?:^|/)(?:site|dist)-packages/", re.DOTALL)
 # PyTorch 2.13: "/tmp/torchinductor_me/ab/cabc.py"
 _MADE = expression("|".join(stack.generated for stack in STACKS if stack.generated))
-# Conda: "/home/me/.conda/envs/net/lib/python3.12/logging/__init__.py"
+# Conda: "/opt/conda/envs/net/lib/python3.12/logging/__init__.py"
 _STANDARD_ELSEWHERE = expression(r".*?/lib(?:64)?/python3[.\d]*/", re.DOTALL)
 # JAX 0.10: "/src/jax/jax/_src/numpy/lax_numpy.py"
 # PyTorch: "/src/torch/nn/modules/linear.py"

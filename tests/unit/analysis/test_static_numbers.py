@@ -6,7 +6,7 @@ import pytest
 
 from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.static_numbers import without_static
-from coldstep.analysis.rules.tensorflow_numbers import type_beside
+from coldstep.analysis.remedies.tensor_numbers import type_beside
 from coldstep.model import Location
 
 NAMES = '@partial(jax.jit, static_argnames="n")'

@@ -130,7 +130,7 @@ def test_the_users_innermost_frame_and_the_name_of_a_librarys_module() -> None:
     assert below_packages("/repo/train.py") is None
     assert module_of(f"{PACKAGES}/torch/optim/__init__.py") == "torch.optim"
     assert module_of(f"{STANDARD}/logging/__init__.py") == "logging"
-    assert module_of("/home/me/.conda/envs/net/lib/python3.10/logging/__init__.py") == "logging"  # of a log's machine
+    assert module_of("/opt/conda/envs/net/lib/python3.10/logging/__init__.py") == "logging"  # of a log's machine
     assert module_of("/usr/lib64/python3/contextlib.py") == "contextlib"
     assert module_of("/opt/pytorch/torch/nn/modules/rnn.py") == "torch.nn.modules.rnn"
     assert module_of("/usr/lib/python3/dist-packages/apt/lib/python3.9/cache.py") == "apt.lib.python3.9.cache"

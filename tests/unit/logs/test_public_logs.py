@@ -79,14 +79,14 @@ def test_reasons_without_the_recompile_that_they_are_of_are_one(tmp_path: Path) 
 
 def test_a_break_in_the_standard_library_of_another_machine_is_that_modules(tmp_path: Path) -> None:
     text = """\
-[__graph_breaks] Graph break in user code at /home/me/.conda/envs/flow/lib/python3.10/logging/__init__.py:2127
+[__graph_breaks] Graph break in user code at /opt/conda/envs/flow/lib/python3.10/logging/__init__.py:2127
 [__graph_breaks] Graph Break Reason: Unsupported method call
 [__graph_breaks]   Explanation: Dynamo does not know how to trace method `__len__` of class `<unknown type>`
 [__graph_breaks]   Developer debug context: call_method GetAttrVariable(root) __len__ [] {}
 [__graph_breaks] User code traceback:
-[__graph_breaks]   File "/home/me/flow/bench.py", line 14, in _accumulate
+[__graph_breaks]   File "/repo/bench.py", line 14, in _accumulate
 [__graph_breaks]     logging.info("tick")
-[__graph_breaks]   File "/home/me/.conda/envs/flow/lib/python3.10/logging/__init__.py", line 2127, in info
+[__graph_breaks]   File "/opt/conda/envs/flow/lib/python3.10/logging/__init__.py", line 2127, in info
 [__graph_breaks]     if len(root.handlers) == 0:
 [__graph_breaks]
 """

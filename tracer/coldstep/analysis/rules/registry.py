@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coldstep.analysis.remedies.blocks import Block, Written
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.static_numbers import without_static
+from coldstep.analysis.remedies.tensor_numbers import type_beside
 from coldstep.analysis.rules import (
     dynamo,
     jax,
@@ -21,7 +22,6 @@ from coldstep.analysis.rules import (
     torch_values,
     torch_xla,
 )
-from coldstep.analysis.rules.tensorflow_numbers import type_beside
 from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace, Unrolled
 

@@ -1,4 +1,4 @@
-"""The type that a Python number, of which TensorFlow compiles in each value, may have as a tensor."""
+"""The type that a Python number may have as a tensor, where a function does no more than compute with it."""
 
 from __future__ import annotations
 
