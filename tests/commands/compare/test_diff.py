@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from sample_trace import sample
 
 from coldstep.analysis.across.run_diff import Function, Summary, function_changes
+from coldstep.logs import convert
 from coldstep.model import Cache
 from coldstep.vocabulary import OURS
 from coldstep_viewers.commands import cli
@@ -65,6 +66,17 @@ def test_a_cold_and_a_warm_run_are_not_compared_in_time() -> None:
     assert list(diff._unlike(warm, mended)) == []
     warm.cost = []
     assert "only BEFORE has steps: those of the other are not marked" in list(diff._unlike(cold, warm))
+
+
+def test_a_log_without_times_has_no_length(tmp_path: Path) -> None:
+    (tmp_path / "ci.log").write_text(
+        "[__recompiles] Recompiling function step in /repo/train.py:3\n"
+        "[__recompiles]     triggered by the following guard failure(s):\n"
+        "[__recompiles]     - 0/0: tensor 'x' size mismatch at index 0. expected 8, actual 5\n"
+    )
+    convert([str(tmp_path / "ci.log")], str(tmp_path / "ci.pftrace"), lambda read, total: None)
+    done = run(tmp_path / "ci.pftrace", tmp_path / "ci.pftrace")
+    assert "\nin all: 1 program compiled\n" in done.stdout
 
 
 def test_bad_input_is_one_line(repository: Path) -> None:

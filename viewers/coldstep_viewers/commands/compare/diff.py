@@ -21,6 +21,7 @@ from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo
 from coldstep_viewers.commands.shared import echo_json, loaded
 from coldstep_viewers.report.answers import lasted_ns
+from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.safe_text import plain, short
 
 SCHEMA = "coldstep-diff/1"
@@ -67,7 +68,8 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
     yield from _unlike(old, new)
     programs, programs_now = map(_programs, (old, new))
     made = f"{programs} → {programs_now} programs" if programs != programs_now else count(programs, "program")
-    yield f"in all: {made} compiled, the run {_times(lasted_ns(old), lasted_ns(new))}"
+    lasted = "" if from_log(old) or from_log(new) else f", the run {_times(lasted_ns(old), lasted_ns(new))}"
+    yield f"in all: {made} compiled{lasted}"
     for first, second in _steps(old, new):
         yield ""
         yield from _step(first, second, old, new)
