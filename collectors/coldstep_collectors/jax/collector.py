@@ -166,7 +166,7 @@ class Jax:
         self._undo.append(internals.on_test_event(sink.guarded(self.name, self._test_event)))
         backend_begins = sink.guarded(self.name, self._backend_begins)
         backend_ended = sink.guarded(self.name, self._backend_ended)
-        self._undo.append(internals.around_backend_init(backend_begins, backend_ended))
+        self._undo += internals.around_backend_init(backend_begins, backend_ended)
         self._is_tracing = internals.is_tracing()
         if self._is_tracing is not None:
             sink.is_tracing(self._is_tracing)

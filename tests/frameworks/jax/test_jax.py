@@ -932,6 +932,7 @@ def hooks() -> list[Any]:
         monitoring.get_scalar_listeners(),
         util.test_event_listener,
         xla_bridge._init_backend,
+        xla_bridge.discover_pjrt_plugins,
     ]
 
 
@@ -1239,6 +1240,21 @@ def test_late_means_that_something_had_compiled(tmp_path: Path) -> None:
     assert traces["attached"].collectors[0].version == jax.__version__
     assert traces["attached"].intervals[0].phases["jax.backend_init"] > 0
     assert "jax.backend_init" not in traces["merely_imported"].intervals[0].phases
+
+
+def test_loading_the_plugin_of_a_device_is_a_part_of_its_start(tmp_path: Path) -> None:
+    plugin = tmp_path / "jax_plugins" / "slow" / "__init__.py"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text("import time\n\ndef initialize():\n    time.sleep(0.5)\n")
+    source = """
+        import coldstep
+
+        with coldstep.trace("run.pftrace", collectors="jax"):
+            import jax
+            jax.devices()
+    """
+    program.run(source, tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert coldstep.load(tmp_path / "run.pftrace").intervals[0].phases["jax.backend_init"] >= 500_000_000
 
 
 def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:

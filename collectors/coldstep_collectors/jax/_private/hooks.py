@@ -574,22 +574,24 @@ class Internals:
         stays = "a wrapper of JAX's measuring of its phases, which another wrapper calls"
         return Patch(dispatch, "log_elapsed_time", announcing, stays).undo
 
-    def around_backend_init(self, begin: Callable[[str], Any], end: Callable[[Any], None]) -> Undo:
-        """Have `end(begin(platform))` called around the start of each backend (once per process and platform)."""
-        initialize = names.START_BACKEND.find()
-        if initialize is None:
-            return lambda: None
+    def around_backend_init(self, begin: Callable[[str], Any], end: Callable[[Any], None]) -> list[Undo]:
+        """Have `end(begin(platform))` called around the start of each backend (once per process and platform), and
+        before the first of them around the loading of the plugins that devices have."""
 
-        @wraps(initialize)
-        def timed(platform: str, *args: Any, **kwargs: Any) -> Any:
-            token = begin(platform)
-            try:
-                return initialize(platform, *args, **kwargs)
-            finally:
-                end(token)
+        def around(real: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(real)
+            def timed(*args: Any, **kwargs: Any) -> Any:
+                token = begin(str(args[0]) if args else "plugins")
+                try:
+                    return real(*args, **kwargs)
+                finally:
+                    end(token)
+
+            return timed
 
         stays = "a wrapper of JAX's backend initialisation, which another wrapper calls"
-        return Patch(self._bridge, "_init_backend", timed, stays).undo
+        forms = filter(None, (hook.form() for hook in (names.PLUGINS, names.START_BACKEND)))
+        return [Patch(self._bridge, form.name, around(form.find()), stays).undo for form in forms]
 
 
 def has_run(jitted: Any) -> bool:

@@ -147,6 +147,10 @@ MEASURE = Hook(
 START_BACKEND = Hook(
     Unseen("the start of backends", PHASES), (Form("jax._src.xla_bridge:_init_backend", versions="0.4.35-"),)
 )
+PLUGINS = Hook(
+    Unseen("how long the libraries of devices take to load", PHASES),
+    (Form("jax._src.xla_bridge:discover_pjrt_plugins", versions="0.4.35-"),),
+)
 BACKENDS = Hook(_BEFORE, (Form("jax._src.xla_bridge:backends_are_initialized", versions="0.4.35-"),))
 COMPILATIONS = Hook(_BEFORE, (Form("jax._src.interpreters.pxla:_cached_compilation.cache_info", versions="0.4.35-"),))
 TRACES = Hook(
@@ -187,7 +191,7 @@ PMAP = Hook(
 )
 
 HOOKS = (
-    *(*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, ONE_LEVEL, IS_CLEAN, START_BACKEND, PMAP),
+    *(*TRANSFORMS.values(), LISTENER, DISPATCHED, TRACED, AVALS, ONE_LEVEL, IS_CLEAN, START_BACKEND, PLUGINS, PMAP),
     *(BACKENDS, COMPILATIONS),
 )
 """Those that every trace needs."""
