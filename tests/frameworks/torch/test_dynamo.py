@@ -8,6 +8,7 @@ import logging
 import sys
 import textwrap
 import threading
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -368,6 +369,21 @@ def test_after_a_reset_variants_are_counted_anew(path: Path) -> None:
 
 
 # --- outcomes -------------------------------------------------------------------------------------------------
+
+
+def test_what_used_up_the_variants_comes_first_and_not_what_was_dearest(path: Path) -> None:
+    def slow_for_two_dimensions(gm: Any, inputs: Any) -> Any:
+        time.sleep(0.5 if any(getattr(each, "ndim", 0) == 2 for each in inputs) else 0)
+        return gm.forward
+
+    def body() -> None:
+        compiled = eager(lambda x, mode: x + 1 if mode == "a" else x + 2, backend=slow_for_two_dimensions)
+        with torch._dynamo.config.patch(recompile_limit=4):
+            for x, mode in ((torch.ones(2), "a"), (torch.ones(2, 2), "a"), *((torch.ones(2), each) for each in "bcd")):
+                compiled(x, mode)
+
+    [finding] = [row for row in traced(path, body).findings if row.kind == "cache_limit"]
+    assert " reached its limit of 4 variants (mode was 'a' → … → 'c'; also x): no more are compiled" in finding.text
 
 
 def test_too_many_variants_reach_the_limit(path: Path) -> None:

@@ -300,7 +300,8 @@ def _limits(trace: Trace) -> Iterator[Finding]:
         near = room is not None and room <= _NEAR_VARIANTS and last.variant.limit and len(rows) > 1
         if reached is None and not near:
             continue
-        groups = _by_argument(_reasons(trace, rows))
+        # what used up the variants comes first, and not the dearest of them
+        groups = sorted(_by_argument(_reasons(trace, rows)), key=lambda each: (each[0].cause == "unknown", -len(each)))
         if not groups and reached is not None and (why := refused(trace, reached)).cause != "unknown":
             groups = [[_of_recompile(why, reached)]]  # a log that tells of no recompile but this
             evidence = [f"{why.cause}, the last time: {_sequence(groups[0])}"]
