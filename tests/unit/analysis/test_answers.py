@@ -13,7 +13,7 @@ from threads.judge import followed
 
 import coldstep
 from coldstep.analysis.answers import MOST, answers
-from coldstep.analysis.make_finding import finding
+from coldstep.analysis.make_finding import NO_GRAPH, finding
 from coldstep.analysis.remedies import edits
 from coldstep.analysis.remedies.edits import find_call, is_plain, parameters, with_keyword
 from coldstep.analysis.remedies.row import Row
@@ -102,6 +102,23 @@ def test_a_compile_whose_error_ended_the_run_comes_first(tmp_path: Path) -> None
     assert [row.text for row in answers(trace)] == ["loop", "failed"]
     trace.run.error = "IndexError: no static integer\nmore"
     assert [row.text for row in answers(trace)] == ["failed", "loop"]
+
+
+def test_what_keeps_torch_compile_from_compiling_anything_comes_before_what_that_compiles_again(tmp_path: Path) -> None:
+    generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
+    trace = coldstep.load(tmp_path / "t.pftrace")
+    trace.findings = [
+        finding("recompile", "warning", "again", cost_ns=6_000_000_000, advice="Keep it the same.", refs=["d"]),
+        finding(
+            "graph_break", "warning", "broken", cost_ns=2_000_000_000, advice="Compile the model.", refs=["c", "b"]
+        ),
+        finding("silent_eager", "warning", f"{NO_GRAPH}: forward runs eagerly", advice="Compile less.", refs=["c"]),
+    ]
+    for number, row in enumerate(trace.findings):
+        row.id = f"f{number}"
+    assert [row.text for row in answers(trace)] == ["broken", "again"]
+    del trace.findings[2]
+    assert [row.text for row in answers(trace)] == ["again", "broken"]
 
 
 def test_what_a_cache_does_not_keep_comes_behind_what_compiles_again_in_the_steps(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What to change first: the findings that a change of the user's would mend, one for each story, the dearest first.
 
-A compile that ended the run by failing is before all others. What an initialisation pays once comes behind what goes on
-in the steps, unless it is far dearer.
+A compile that ended the run by failing is before all others, then what keeps torch.compile from compiling anything.
+What an initialisation pays once comes behind what goes on in the steps, unless it is far dearer.
 
 A graph break, the recompiles of what follows it and a limit that these reach are one story: it has one answer, that of
 the finding with which it ends if that is followed.
@@ -10,7 +10,7 @@ the finding with which it ends if that is followed.
 from __future__ import annotations
 
 from coldstep._util.figures import times
-from coldstep.analysis.make_finding import in_step
+from coldstep.analysis.make_finding import NO_GRAPH, in_step
 from coldstep.analysis.steps.eager_programs import is_paid_once
 from coldstep.model import Answer, Compile, Finding, Trace
 
@@ -57,9 +57,13 @@ def answers(trace: Trace) -> list[Answer]:
     worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
     once = {row.id for row in trace.findings if is_paid_once(row)}
     fatal = {row.id for row in trace.findings if _ended_the_run(trace, row)}
-    return sorted(
-        worth, key=lambda row: (row.finding not in fatal, -row.cost_ns * (1 if row.finding in once else _GOES_ON))
-    )[:MOST]
+    bare = {row.id for row in trace.findings if row.kind == "silent_eager" and row.text.startswith(NO_GRAPH)}
+
+    def place(row: Answer) -> tuple[bool, bool, int]:
+        cost_ns = row.cost_ns * (1 if row.finding in once else _GOES_ON)
+        return row.finding not in fatal, bare.isdisjoint((row.finding, *row.also)), -cost_ns
+
+    return sorted(worth, key=place)[:MOST]
 
 
 def _ended_the_run(trace: Trace, row: Finding) -> bool:

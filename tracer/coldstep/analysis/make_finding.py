@@ -21,6 +21,8 @@ MARK = "For "
 """How a remedy begins that is for one of several causes."""
 MOST_NAMED = 5
 """Functions, or changes of a value, that one sentence names."""
+NO_GRAPH = "torch.compile compiled no graph"
+"""Begins the text on a program that torch.compile leaves as it was."""
 ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
 """By its outcome, what a compile came to that gave no program."""
 _MAX_VALUES = 8  # of a sequence that are told

@@ -10,7 +10,7 @@ from coldstep._util.figures import count, duration, listed, times
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.sets import in_one_order
-from coldstep.analysis.make_finding import MOST_NAMED, finding, kept_with, of_compile, what_changed
+from coldstep.analysis.make_finding import MOST_NAMED, NO_GRAPH, finding, kept_with, of_compile, what_changed
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.rules.jax import without_callback
 from coldstep.analysis.steps.settling import unsettled
@@ -87,7 +87,7 @@ def _no_graph(trace: Trace) -> Iterator[Finding]:
     """Programs that torch.compile leaves as they were."""
     for process in trace.processes:
         if (row := without_a_graph(trace, process.index)) is not None:
-            text = f"torch.compile compiled no graph: {row.function} runs eagerly"
+            text = f"{NO_GRAPH}: {row.function} runs eagerly"
             breaks = [each for each in trace.graph_breaks if each.process == process.index]
             reasons = [*dict.fromkeys(each.reason for each in breaks)]
             broken = next((each for each in breaks if each.compile == row.id), None)
