@@ -111,12 +111,13 @@ def _outcome(tuner: Any, timings: dict[str, float]) -> Args | None:
     if not ran:
         return None
     winner = min(ran, key=lambda choice: ran[choice])
+    named = (part for part in winner.split(", ") if not part.endswith(": None"))  # what a choice leaves open
     given = {**(tuner.nargs or {})}
     sizes = [f"{key}={given[key]}" for key in tuner.keys if isinstance(given.get(key), (int, str))]
     return {
         "operation": f"{tuner.base_fn.__name__}({', '.join(sizes)})"[:_LONGEST],
         "choices": len(timings),
-        "winner": winner,
+        "winner": ", ".join(named),
         "best_ns": round(ran[winner] * _MS),
         "untuned_ns": None,
     }

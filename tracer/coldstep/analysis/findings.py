@@ -31,6 +31,7 @@ from coldstep.analysis.rules.registry import RULES, rules_of
 from coldstep.analysis.silent_slowdowns import silent
 from coldstep.analysis.steps import eager_programs
 from coldstep.analysis.steps.one_by_one import one_by_one
+from coldstep.analysis.tuned_anew import tuned_anew
 from coldstep.analysis.unobserved import child_words, unseen_route, untraced, untraced_words, unwatched
 from coldstep.analysis.unrolled_loops import unrolled_loops
 from coldstep.model import Compile, Finding, Location, Recompile, Settling, Severity, Trace
@@ -62,6 +63,7 @@ def findings(trace: Trace) -> list[Finding]:
         *silent(trace),
         *unkept(trace),
         *unrolled_loops(trace),
+        *tuned_anew(trace),
         *(finding for rules in RULES.values() for find in rules.findings for finding in find(trace)),
         *eager,
         *_dispatch(trace),
