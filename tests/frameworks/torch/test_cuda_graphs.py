@@ -83,6 +83,61 @@ print(json.dumps(losses))
 """
 
 
+DECODE = """
+import cuda_stood_in
+import coldstep
+import torch
+
+torch.set_num_threads(1)
+cache, kept = torch.zeros(4, 8), torch.zeros(4, 8)
+torch._dynamo.mark_static_address(kept)
+
+@torch.compile(mode="reduce-overhead")
+def decode(x, cache):
+    cache[0] += x
+    return cache.sum()
+
+@torch.compile(mode="reduce-overhead")
+def decode_kept(x, cache):
+    cache[0] += x
+    return cache.sum()
+
+@torch.compile(mode="reduce-overhead")
+def plain(x):
+    return x.square().sum()
+
+with torch.no_grad(), coldstep.trace("skips.pftrace"):
+    for n in range(4):
+        with coldstep.step():
+            decode(torch.ones(8), cache)
+    for n in range(4):
+        with coldstep.step("good"):
+            plain(torch.ones(8))
+with torch.no_grad(), coldstep.trace("kept.pftrace"):
+    for n in range(4):
+        with coldstep.step():
+            decode_kept(torch.ones(8), kept)
+"""
+
+
+def test_a_graph_that_runs_without_its_cuda_graph_is_an_answer_and_the_advice_cures_it(tmp_path: Path) -> None:
+    env = {
+        "PYTHONPATH": str(Path(__file__).parents[2] / "helpers"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    program.run(DECODE, tmp_path, env=env, stack="torch")
+    trace = coldstep.load(tmp_path / "skips.pftrace")
+    [row] = [row for row in trace.findings if row.kind == "uncompiled"]
+    assert row.text == "PyTorch replays no CUDA graph in decode: mutated inputs"
+    assert row.location is not None
+    assert trace.code[row.location.file, row.location.line].strip() == "cache[0] += x"
+    assert "torch._dynamo.mark_static_address(tensor)" in row.advice
+    assert row.id in {answer.finding for answer in answers(trace)}
+    again = coldstep.load(tmp_path / "kept.pftrace")
+    assert [row.text for row in again.findings if row.kind == "uncompiled"] == []
+    assert any(row.kind == "recording" for row in again.cuda_graphs)
+
+
 def train(folder: Path, trace: str) -> list[str]:
     env = {
         "TRACE": trace,

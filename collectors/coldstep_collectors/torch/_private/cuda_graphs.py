@@ -1,4 +1,5 @@
-"""PyTorch's private trees of CUDA graphs: when a compiled graph runs to warm up for its CUDA graph, and is recorded.
+"""PyTorch's private trees of CUDA graphs: when a compiled graph runs to warm up for its CUDA graph, and is recorded;
+and the graphs that PyTorch does without one, in its words.
 
 Read as PyTorch 2.9 and 2.13 have it, and followed there on a CPU, CUDA stood in for; met on a GPU with 2.11.
 """
@@ -6,6 +7,8 @@ Read as PyTorch 2.9 and 2.13 have it, and followed there on a CPU, CUDA stood in
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +18,12 @@ from coldstep_collectors.torch._private import names
 
 ELSEWHERE = "it was recorded after another graph"
 WARM_UP, RECORDING = "warm-up", "recording"
+_LOGGERS = ("torch._inductor.cudagraph_utils.__cudagraphs", "torch._inductor.cudagraph_utils.__perf_hints")
+_SKIPS = "skipping cudagraphs due to "
+# PyTorch 2.11: "skipping cudagraphs due to mutated inputs (1 instances). Found from :"
+_WHY = re.compile(rf"{_SKIPS}(?P<why>[^\n]{{1,300}}?)(?: \(\d+ instances\))?(?:\. Found from ?:|$)", re.MULTILINE)
+# PyTorch 2.11: "   File "/repo/train.py", line 5, in decode"
+_FROM = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.MULTILINE)
 
 
 @slotted
@@ -55,6 +64,33 @@ def _watched(
             end(token)
 
     return watched
+
+
+def on_skips(heard: Callable[[str], None]) -> Callable[[], None]:
+    """Call `heard(words)` for each graph that runs without a CUDA graph though one was asked for. By filters: PyTorch
+    takes handlers of others away from its loggers."""
+
+    def look(record: logging.LogRecord) -> bool:
+        if str(record.msg).startswith(_SKIPS):
+            heard(str(record.msg))
+        return True
+
+    loggers = [*map(logging.getLogger, _LOGGERS)]
+    for each in loggers:
+        each.addFilter(look)
+
+    def undo() -> None:
+        for each in loggers:
+            each.removeFilter(look)
+
+    return undo
+
+
+def skipped(words: str) -> tuple[str, list[tuple[str, int, str]]]:
+    """Why, "mutated inputs", and the places in the code that these words name, the innermost last."""
+    why = _WHY.match(words)
+    places = [(at["file"], int(at["line"]), at["function"]) for at in _FROM.finditer(words)]
+    return why["why"] if why is not None else words[len(_SKIPS) :], places
 
 
 def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
