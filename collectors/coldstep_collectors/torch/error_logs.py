@@ -13,7 +13,7 @@ from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.torch._private.breaks import BreakReason, resumed
-from coldstep_collectors.torch.inductor_log import AutotuneLines
+from coldstep_collectors.torch.inductor_log import AutotuneLines, SkipLines
 from coldstep_collectors.torch.log_frames import about_break, passed_through
 from coldstep_collectors.torch.vllm_log import VllmLines
 
@@ -452,25 +452,26 @@ class TorchErrors:
 
     name: ClassVar[str] = "dynamo"
     marks: ClassVar[tuple[bytes, ...]] = (*Errors.MARKS, *VllmLines.MARKS, *AutotuneLines.MARKS, *PrintedReports.MARKS,
-                                          *MARKS_OF_BUILTINS)  # fmt: skip
+                                          *MARKS_OF_BUILTINS, *SkipLines.MARKS)  # fmt: skip
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._errors, self._vllm = Errors(), VllmLines()
-        self._tuned, self._printed = AutotuneLines(), PrintedReports()
+        self._tuned, self._printed, self._skips = AutotuneLines(), PrintedReports(), SkipLines()
+        self._readers = (self._errors, self._vllm, self._tuned, self._printed, self._skips)
         self._builtins: dict[str, int] = {}
 
     @property
     def goes_on(self) -> bool:
         """Whether the next line may belong to an error."""
-        return self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on or self._printed.goes_on
+        return any(each.goes_on for each in self._readers)
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
         if warned := builtin_in(line.text):
             self._builtins.setdefault(warned, line.ns)
             return True
-        return any(each.read(line) for each in (self._errors, self._vllm, self._tuned, self._printed))
+        return any(each.read(line) for each in self._readers)
 
     def end(self) -> Seen | None:
         """Emit what failed, what vLLM compiled, and what reports hold."""
@@ -482,4 +483,5 @@ class TorchErrors:
         seen |= self._tuned.emit(self._log, has_compiles=seen)
         texts = [failure.ending["error"] for failure in failures] + [row.reason for row in self._printed.reasons]
         seen |= tell_of_builtins(self._log, self._builtins, texts)
+        seen |= self._skips.emit(self._log)
         return Seen("partial", None, [_ONLY_ERRORS], is_unasked=True) if seen else None

@@ -10,23 +10,13 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import StepSink
-from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End, Finding
-from coldstep.places import Places, location
+from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.names import Hook, missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch import tuning
 from coldstep_collectors.torch._private import aside, cuda_graphs, graphs, names, phases
 from coldstep_collectors.torch._private.spans import has_compiled, spans
-
-_STATIC = (
-    "A CUDA graph writes only into inputs that stay where they are: keep such a tensor as a buffer of the module, mark "
-    "it once before the first call, torch._dynamo.mark_static_address(tensor), or return the new value instead."
-)
-_ON_THE_DEVICE = "A CUDA graph holds work of one GPU alone: move what is on the CPU to the GPU before the call."
-_APART = "Take what the reason names out of the function, or compile it apart from the rest."
-_ADVICE = {"mutated inputs": _STATIC, "input mutation": _STATIC, "cpu device": _ON_THE_DEVICE}
-"""By how PyTorch's reason for doing without a CUDA graph begins."""
 
 
 class Inductor:
@@ -126,17 +116,10 @@ class Inductor:
 
     def _skipped(self, words: str) -> None:
         """A graph runs without a CUDA graph, though one was asked for."""
-        why, places = cuda_graphs.skipped(words)
-        users = Places()
-        at = next((place for place in reversed(places) if users.is_users(place[0])), places[-1] if places else None)
-        if (why, str(at)) in self._skips:
-            return
-        self._skips.add((why, str(at)))
-        of = f" in {at[2]}" if at is not None else ""
-        advice = next((text for begin, text in _ADVICE.items() if why.startswith(begin)), _APART)
-        place = location(*at) if at is not None else None
-        text = f"PyTorch replays no CUDA graph{of}: {why}"
-        self._sink.emit(Finding(now(), "uncompiled", "warning", text, "torch", advice=advice, location=place))
+        row = cuda_graphs.without_a_cuda_graph(words, now())
+        if (row.text, str(row.location)) not in self._skips:
+            self._skips.add((row.text, str(row.location)))
+            self._sink.emit(row)
 
     def _ended(self, begun: Begin | None) -> None:
         if begun is not None:

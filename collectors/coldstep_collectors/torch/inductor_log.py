@@ -1,5 +1,5 @@
 """Reads what Inductor prints: of its autotuning the operation, the choices, which one won, how long that took; of a
-compile how long it took, and what its cache answered."""
+compile how long it took, and what its cache answered; which graphs run without their CUDA graphs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from coldstep.logs import Line, Log
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.torch._private.caches import FX_GRAPH
+from coldstep_collectors.torch._private.cuda_graphs import SKIPS, without_a_cuda_graph
 from coldstep_collectors.torch.log_frames import Frame
 
 # PyTorch 2.0, 2.7: "AUTOTUNE bias_addmm(512x1979, 512x512, 512x1979)"
@@ -42,6 +43,7 @@ _MOST_SHOWN = 10  # as Inductor has it: where as many are shown, there may be mo
 _GAP_NS = 10_000_000_000  # as long as no compile is silent: what is tuned after that may be of another one
 _MOST_LINES = 60  # of one operation
 _MOST_TUNED = 5_000
+_MOST_SKIP_LINES, _MOST_SKIPS = 60, 1_000
 
 
 @slotted
@@ -174,3 +176,45 @@ class InductorLines:
         else:
             return _STEP.match(text) is not None
         return True
+
+
+class SkipLines:
+    """The lines of one process."""
+
+    MARKS: ClassVar[tuple[bytes, ...]] = (SKIPS.encode(),)
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[int, list[str]]] = []
+        self._left = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next line may be of the same message."""
+        return self._left > 0
+
+    def read(self, line: Line) -> bool:
+        """Take in a line."""
+        begins = line.text.find(SKIPS)
+        is_printed = begins >= 0 and line.text[begins - 1 : begins] in (
+            "",
+            " ",
+        )  # and no code of PyTorch's that is quoted
+        if is_printed and len(self._messages) < _MOST_SKIPS:
+            self._messages.append((line.ns, [line.text[begins:]]))
+            self._left = _MOST_SKIP_LINES if "Found from" in line.text else 0
+            return True
+        text = line.text.removeprefix("[__cudagraphs]")
+        if not self._left or not text.startswith((" ", "File ")):
+            self._left = 0
+            return False
+        self._left -= 1
+        self._messages[-1][1].append(text)
+        return True
+
+    def emit(self, log: Log) -> bool:
+        """Tell of each reason at each place, once; whether there are any."""
+        rows = [without_a_cuda_graph("\n".join(lines), ns) for ns, lines in self._messages]
+        once = {(row.text, str(row.location)): row for row in reversed(rows)}
+        for row in once.values():
+            log.emit(row)
+        return bool(once)

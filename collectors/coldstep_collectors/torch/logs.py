@@ -22,7 +22,7 @@ from coldstep_collectors.torch.error_logs import (
     is_told_of,
     tell_of_builtins,
 )
-from coldstep_collectors.torch.inductor_log import AutotuneLines, InductorLines
+from coldstep_collectors.torch.inductor_log import AutotuneLines, InductorLines, SkipLines
 from coldstep_collectors.torch.log_frames import Frame, Frames, passed_through
 from coldstep_collectors.torch.log_lines import Words, take_apart
 from coldstep_collectors.torch.vllm_log import VllmLines
@@ -149,7 +149,7 @@ class TorchLogs:
                                           _WARNS.encode(), b"variables\\tensor.py:", b"convert_frame.py:",
                                           b"torch._dynamo.", *BareLines.MARKS, *Errors.MARKS,
                                           *VllmLines.MARKS, *AutotuneLines.MARKS, *InductorLines.MARKS,
-                                          b"Error while creating guard:",
+                                          b"Error while creating guard:", *SkipLines.MARKS,
                                           *MARKS_OF_BUILTINS,
                                           b"torchdynamo start ", b"torchdynamo done tracing ",
                                           b"torch.fx.experimental.symbolic_shapes: ")  # fmt: skip
@@ -179,6 +179,7 @@ class TorchLogs:
         self._symbols: dict[tuple[str, str], tuple[str, str]] = {}
         self._bare, self._inductor = BareLines(), InductorLines(log)
         self._errors, self._vllm, self._tuned = Errors(), VllmLines(), AutotuneLines()
+        self._skips = SkipLines()
         self._log_ns = 0
         self._shows_begins = False
         """Whether each compile has a line at its begin: what is printed then is of the last one."""
@@ -200,7 +201,9 @@ class TorchLogs:
             self._bare.go_on_with_break()
         taken = [self._read(words, line.ns) for words in pieces].count(True) > 0
         taken |= self._errors.read(line) or self._vllm.read(line) or self._tuned.read(line)
+        taken |= self._skips.read(line)
         self.goes_on = self._bare.goes_on or self._errors.goes_on or self._vllm.goes_on or self._tuned.goes_on
+        self.goes_on |= self._skips.goes_on
         return taken
 
     def _read(self, words: Words, ns: int) -> bool:
@@ -248,6 +251,7 @@ class TorchLogs:
             failure.emit(self._log)
         self._vllm.emit(self._log)
         self._tuned.emit(self._log, has_compiles=True)
+        self._skips.emit(self._log)
         self._frames.finish()
         limited = any(frame.ending.get("outcome") == "limit" for frame in self._frames.known)
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})

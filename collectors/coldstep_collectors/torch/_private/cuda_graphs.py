@@ -12,18 +12,34 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.events import Finding
+from coldstep.places import is_installed, location
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import names
 
 ELSEWHERE = "it was recorded after another graph"
 WARM_UP, RECORDING = "warm-up", "recording"
 _LOGGERS = ("torch._inductor.cudagraph_utils.__cudagraphs", "torch._inductor.cudagraph_utils.__perf_hints")
-_SKIPS = "skipping cudagraphs due to "
+SKIPS = "skipping cudagraphs due to "
 # PyTorch 2.11: "skipping cudagraphs due to mutated inputs (1 instances). Found from :"
-_WHY = re.compile(rf"{_SKIPS}(?P<why>[^\n]{{1,300}}?)(?: \(\d+ instances\))?(?:\. Found from ?:|$)", re.MULTILINE)
+# PyTorch 2.5: "skipping cudagraphs due to skipping cudagraphs due to cpu device (arg1_1). Found from :"
+_WHY = expression(
+    rf"(?:{SKIPS})+(?P<why>[^\n]{{1,300}}?)(?: \(\d+ instances\))?(?:\. Found from ?:|\s*$)", re.MULTILINE
+)
 # PyTorch 2.11: "   File "/repo/train.py", line 5, in decode"
-_FROM = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.MULTILINE)
+_FROM = expression(
+    r'^\s*File "(?P<file>[^"\n]{1,999})", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})', re.MULTILINE
+)
+_STATIC = (
+    "A CUDA graph writes only into inputs that stay where they are: keep such a tensor as a buffer of the module, mark "
+    "it once before the first call, torch._dynamo.mark_static_address(tensor), or return the new value instead."
+)
+_ON_THE_DEVICE = "A CUDA graph holds work of one GPU alone: move what is on the CPU to the GPU before the call."
+_APART = "Take what the reason names out of the function, or compile it apart from the rest."
+_ADVICE = {"mutated inputs": _STATIC, "input mutation": _STATIC, "cpu device": _ON_THE_DEVICE}
+"""By how PyTorch's reason begins."""
 
 
 @slotted
@@ -71,7 +87,7 @@ def on_skips(heard: Callable[[str], None]) -> Callable[[], None]:
     takes handlers of others away from its loggers."""
 
     def look(record: logging.LogRecord) -> bool:
-        if str(record.msg).startswith(_SKIPS):
+        if str(record.msg).startswith(SKIPS):
             heard(str(record.msg))
         return True
 
@@ -86,11 +102,16 @@ def on_skips(heard: Callable[[str], None]) -> Callable[[], None]:
     return undo
 
 
-def skipped(words: str) -> tuple[str, list[tuple[str, int, str]]]:
-    """Why, "mutated inputs", and the places in the code that these words name, the innermost last."""
-    why = _WHY.match(words)
+def without_a_cuda_graph(words: str, ns: int) -> Finding:
+    """The finding that PyTorch's words come to. Of the code that they name it is at the user's innermost line."""
+    match = _WHY.match(words)
+    why = match["why"] if match is not None else words.removeprefix(SKIPS)
     places = [(at["file"], int(at["line"]), at["function"]) for at in _FROM.finditer(words)]
-    return why["why"] if why is not None else words[len(_SKIPS) :], places
+    at = next((place for place in reversed(places) if not is_installed(place[0])), places[-1] if places else None)
+    text = f"PyTorch replays no CUDA graph{f' in {at[2]}' if at is not None else ''}: {why}"
+    advice = next((each for begin, each in _ADVICE.items() if why.startswith(begin)), _APART)
+    place = location(*at) if at is not None else None
+    return Finding(ns, "uncompiled", "warning", text, "torch", advice=advice, location=place)
 
 
 def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
