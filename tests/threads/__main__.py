@@ -1,5 +1,5 @@
 """`make threads`: each thread judged, in a table; with words, those whose names hold one of them; after `second`,
-`third`, `fourth`, `fifth`, `sixth`, `seventh` or `eighth`, those of that set."""
+`third`, `fourth`, `fifth`, `sixth`, `seventh`, `eighth` or `ninth`, those of that set."""
 
 from __future__ import annotations
 

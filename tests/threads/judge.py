@@ -32,8 +32,10 @@ SEVENTH = sorted(Path(__file__).with_name("seventh").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the sixth set."""
 EIGHTH = sorted(Path(__file__).with_name("eighth").glob("*.py"))
 """Taken before coldstep's analysis was read, after it was mended for the seventh set."""
+NINTH = sorted(Path(__file__).with_name("ninth").glob("*.py"))
+"""Taken before coldstep's analysis was read, after it was mended for the eighth set."""
 SETS = {"second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH, "sixth": SIXTH,
-        "seventh": SEVENTH, "eighth": EIGHTH}  # fmt: skip
+        "seventh": SEVENTH, "eighth": EIGHTH, "ninth": NINTH}  # fmt: skip
 TIMEOUT_S = 300
 _WIDTH = 100
 _BEGINS = ("What to change", "Nothing to change")

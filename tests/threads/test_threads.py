@@ -12,7 +12,7 @@ from scenarios import warm
 
 import coldstep
 from coldstep_viewers.report.terminal import render
-from threads.judge import EIGHTH, FIFTH, FOURTH, PROGRAMS, SECOND, SEVENTH, SIXTH, THIRD, answered, header
+from threads.judge import EIGHTH, FIFTH, FOURTH, NINTH, PROGRAMS, SECOND, SEVENTH, SIXTH, THIRD, answered, header
 
 DOZEN = (
     "jax_debug_callback_dispatch", "jax_env_reset_pose_baked", "jax_fori_collect_new_closure",
@@ -43,7 +43,9 @@ def test_the_first_answer_is_the_maintainers(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [*PROGRAMS, *SECOND, *THIRD, *FOURTH, *FIFTH, *SIXTH, *SEVENTH, *EIGHTH], ids=lambda path: path.stem
+    "program",
+    [*PROGRAMS, *SECOND, *THIRD, *FOURTH, *FIFTH, *SIXTH, *SEVENTH, *EIGHTH, *NINTH],
+    ids=lambda path: path.stem,
 )
 def test_a_header_has_the_threads_answer(program: Path) -> None:
     about, lines = header(program), program.read_text().splitlines()
