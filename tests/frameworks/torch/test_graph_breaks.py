@@ -186,6 +186,11 @@ A_BUG = "This is likely to be a Dynamo bug. Please report an issue to PyTorch."
          "allow_rnn"),
         ("proxy not set", [A_BUG], None, "bug of PyTorch's"),
         ("Unsupported method call", ["Avoid calling `f` in your code."], "thelib", "newer version of it"),
+        ("Import failure: Failure when attempting to import.", [IN_EAGER], None, "import it once, outside of the"),
+        ("Import failure: Failure when attempting to import.", [IN_EAGER], "thelib", "Run it without torch.compile"),
+        ("Unsupported method call: Dynamo does not know how to trace method `__new__` of class `PyCFuncPtrType`",
+         ["Avoid calling `PyCFuncPtrType.__new__` in your code."], None, "cannot look into ctypes"),
+        ("Unsupported method call", ["Avoid calling `f` in your code."], "torch._dynamo.polyfills", "Avoid calling f"),
         ("Failed to trace builtin operator: `open`", ["Avoid calling `open`."], None, "Avoid calling open."),
     ],
 )  # fmt: skip

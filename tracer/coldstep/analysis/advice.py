@@ -253,7 +253,7 @@ def _names(stack: str, row: Recompile, seen: Seen) -> dict[str, str]:
         ),
         "before": str(row.before),
         "after": str(row.after),
-        "dtype_after": dtype_name(row.after),
+        "dtype_after": "" if rest else dtype_name(row.after),  # what holds it has no dtype
         "object": (row.after or "").removeprefix("another ") or "object",
         "varying": listed(varying, len(varying)),
         "steady": listed(steady, _MAX_ARGUMENTS),

@@ -186,6 +186,15 @@ _BY_REASON = (
         "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
     ),
     _Advice(
+        # PyTorch 2.13: "Dynamo does not know how to trace method `__new__` of class `PyCFuncPtrType`"
+        # PyTorch 2.13: "Dynamo does not know how to trace method `from_param` of class `PyCSimpleType`"
+        expression(r"`PyC\w+Type`"),
+        f"PyTorch cannot look into ctypes: call it outside the compiled function; if the graph must hold it, "
+        f"{_CUSTOM}.",
+        "{library} calls ctypes there, into which PyTorch cannot look: put your call of {library} into a custom "
+        "operator (torch.library.custom_op), or call it outside.",
+    ),
+    _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace the builtin `zlib.crc32.`"
         expression(r"builtin `|C/C\+\+|not implemented in python"),
         f"Call it outside the compiled function; if the graph must hold it, {_CUSTOM}.",
@@ -233,6 +242,12 @@ _DDP, _DDPS_MODULE = "DistributedDataParallel.", "torch.nn.parallel.distributed"
 _BY_DDP = (
     "DistributedDataParallel's own work around the model breaks the graph: compile the model in it instead, "
     "DistributedDataParallel(torch.compile(model))."
+)
+_DYNAMOS_OWN = "torch._dynamo."
+_IMPORT = "Import failure"
+_IMPORT_FAILS = (
+    "An import that fails breaks the graph, though a try around it takes the error: import it once, outside of the "
+    "compiled function, and keep whether it is there."
 )
 _IN_EAGER = "error when running in eager"
 _BUG = "likely to be a Dynamo bug"
@@ -322,6 +337,8 @@ def mending(
 ) -> list[Remedy]:
     """What to do about a break, in the user's own code or in that of a library. `place`: the first call of the compiled
     function; `own`: the lines that broke; `names`: what the statements are filled in with."""
+    if library is not None and library.startswith(_DYNAMOS_OWN):  # by which it traces the user's line
+        library = None
     chosen = _chosen(row, library)
     if chosen.instead or row.kind == "host_read":
         place = own
@@ -375,6 +392,8 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         return Row(_BY_SCHEDULER, how="none")
     if library is not None and (_DDP in row.reason or library.startswith(_DDPS_MODULE)):
         return _row(_BY_DDP)
+    if library is None and row.reason.startswith(_IMPORT):
+        return _row(_IMPORT_FAILS)
     if library is not None and row.kind == "explicit":
         if library.startswith(_OPTIMIZER):
             return Row(_BY_OPTIMIZER, how="none")

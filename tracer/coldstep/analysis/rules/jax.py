@@ -421,8 +421,9 @@ REMEDIES = {
         changes="rounding",
     ),
     "static field": Row(
-        "{argument} is static where it is held: hold it in an array, if the code only computes with it. Else each "
-        "value of it is a program of its own: keep them few.",
+        "{argument} is static where it is held: if the code only computes with it, make it data of its class (in "
+        "data_fields of register_dataclass, a child in tree_flatten, without static=True or pytree_node=False). Else "
+        "each value of it is a program of its own: keep them few.",
         changes="rounding",
     ),
     "pytree": Row(
