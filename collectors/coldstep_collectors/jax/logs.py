@@ -13,7 +13,7 @@ from typing import ClassVar
 from coldstep import context as forms
 from coldstep._util.slotted import slotted, slotted_object
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End
+from coldstep.events import Args, Begin, End, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
 from coldstep_collectors.jax.cache_lines import CacheLines
@@ -378,9 +378,7 @@ class JaxLogs:
             if compile := self._compile(None, name, []):
                 compile.begin.ns, compile.end.ns, compile.finished = start, end, True
                 if answer.took_ns:
-                    phase = Begin(start, "compile", "jax", "xla.compile")
-                    self._log.emit(phase)
-                    self._log.emit(End(end, phase))
+                    emit_whole(self._log.emit, Begin(start, "compile", "jax", "xla.compile"), end)
                 outcome = "cache_hit" if answer.row["state"] == "hit" else "compiled"
                 compile.end.args = {"outcome": outcome, "caches": [answer.row]}
                 self._log.emit(compile.end)
@@ -447,8 +445,7 @@ class JaxLogs:
         self._known.append(compile)
         self._log.emit(begin)
         if traced is not None:
-            self._log.emit(traced.begin)
-            self._log.emit(End(traced.end_ns, traced.begin))
+            emit_whole(self._log.emit, traced.begin, traced.end_ns)
         return compile
 
     def _phase(self, name: str, phase: str, title: str, ns: int) -> None:
@@ -463,9 +460,7 @@ class JaxLogs:
             return
         start, end = self._span(ns)
         compile.begin.ns = min(compile.begin.ns, start)
-        begin = Begin(start, title, "jax", phase)
-        self._log.emit(begin)
-        self._log.emit(End(end, begin))
+        emit_whole(self._log.emit, Begin(start, title, "jax", phase), end)
         if phase == "xla.compile":
             self._finish(compile)
 

@@ -24,7 +24,7 @@ from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import SessionSink, own_time
-from coldstep.events import Args, Begin, End, Finding
+from coldstep.events import Args, Begin, End, Finding, emit_whole
 from coldstep.places import frames, location
 from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
@@ -323,9 +323,7 @@ class TensorFlow:
             self._watch(name, opened.compile, gradients=True)
 
     def _rewritten(self, began: int, ended: int) -> None:
-        phase = Begin(began, AUTOGRAPH, TRACK, AUTOGRAPH)
-        self._sink.emit(phase)
-        self._sink.emit(End(ended, phase))
+        emit_whole(self._sink.emit, Begin(began, AUTOGRAPH, TRACK, AUTOGRAPH), ended)
 
     def _start_begins(self) -> Begin:
         begin = Begin(now(), CONTEXT, TRACK, CONTEXT)
