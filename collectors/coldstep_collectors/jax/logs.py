@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from coldstep import context as forms
 from coldstep._util.slotted import slotted, slotted_object
-from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import BEGUN, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
@@ -146,11 +146,6 @@ _UNTIMED = Unseen(
     COMPILES,
     RECOMPILES,
     PHASES,
-)
-_BEGUN = Unseen(
-    "the log begins after the first compile: anything compiled before that",
-    COMPILES,
-    RECOMPILES,
 )
 _LOST = Unseen(
     "a compile that JAX explains, as one of a function that it had traced before, and of which the log has no more",
@@ -306,7 +301,7 @@ class JaxLogs:
             each.begin.name = each.begin.args["function"]
         missing: list[str] = [_ALWAYS, _HELD]
         if begun := self._is_begun():
-            missing.insert(0, _BEGUN)
+            missing.insert(0, BEGUN)
         if lost := self._timed and any(miss.again or miss.is_nameless for miss in (*self._misses, *unfinished)):
             missing.insert(0, _LOST)
         if not self._explained:

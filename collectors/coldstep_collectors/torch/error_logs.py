@@ -13,8 +13,9 @@ from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.torch._private.breaks import BreakReason, resumed
+from coldstep_collectors.torch.graph_breaks import about_break
 from coldstep_collectors.torch.inductor_log import AutotuneLines, SkipLines
-from coldstep_collectors.torch.log_frames import about_break, passed_through
+from coldstep_collectors.torch.log_frames import passed_through
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
