@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 
@@ -48,11 +48,16 @@ def _nodes(file: str, wanted: Callable[[ast.AST], bool]) -> list[ast.stmt]:
 
 @lru_cache(maxsize=16)
 def _statements(file: str) -> tuple[ast.stmt, ...]:
+    return tuple(node for node in walked(file) if isinstance(node, ast.stmt))
+
+
+def walked(file: str) -> Iterator[ast.AST]:
+    """All nodes of a file's tree; none of one that cannot be parsed."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+        return iter(())
+    return ast.walk(tree)
 
 
 def _first(node: ast.stmt) -> int:

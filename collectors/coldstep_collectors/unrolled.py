@@ -7,13 +7,13 @@ where they are alike, down to the shapes.
 from __future__ import annotations
 
 import ast
-import linecache
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from coldstep._util.slotted import slotted
 from coldstep.events import Args
+from coldstep_collectors.source_lines import walked
 
 MOST = 2000
 """Operations of one program that are looked at."""
@@ -102,14 +102,5 @@ def _below(loop: _Loop, lines: Sequence[Line]) -> tuple[Line, ...]:
 
 @lru_cache(maxsize=64)
 def _loops(file: str) -> tuple[_Loop, ...]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(_found(file, tree))
-
-
-def _found(file: str, tree: ast.AST) -> Iterator[_Loop]:
-    for node in ast.walk(tree):
-        if isinstance(node, _LOOPS):
-            yield _Loop(file, node.lineno, node.end_lineno or node.lineno)
+    loops = (node for node in walked(file) if isinstance(node, _LOOPS))
+    return tuple(_Loop(file, node.lineno, node.end_lineno or node.lineno) for node in loops)

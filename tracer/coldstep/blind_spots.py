@@ -34,6 +34,9 @@ class Unseen(str):
         return made
 
 
+BEGUN = Unseen("the log begins after the first compile: anything compiled before that", COMPILES, RECOMPILES)
+
+
 def told_by(collector: str) -> tuple[str, ...]:
     """Which of `CLAIMS` rest on what a collector sees; of one that is not known, all."""
     return _TOLD_BY.get(collector, CLAIMS)

@@ -189,6 +189,12 @@ class End:
     raises nothing, and holds nothing that the program would miss until then."""
 
 
+def emit_whole(emit: Callable[[Event], object], begin: Begin, end_ns: int, args: Args | None = None) -> None:
+    """Emit what is known only when it is over: its begin and its end, with nothing within."""
+    emit(begin)
+    emit(End(end_ns, begin, args))
+
+
 @slotted
 class Within:
     """What went on within the innermost slice that is open on this thread, which its end does not know yet: the drain

@@ -154,12 +154,11 @@ def _rank(mechanism: str) -> int:
 # --- arguments ------------------------------------------------------------------------------------------------
 
 
-def _of_arguments(before: Signature, after: Signature) -> list[Change]:
+def _of_arguments(before: Signature, after: Signature) -> Iterator[Change]:
     """One change for each place that differs: of a part that only one side has, for the place that has got it."""
     old, new = _places(before), _places(after)
     old_static, new_static = forms.STATIC.of(before.context), forms.STATIC.of(after.context)
     old_call, new_call = _call(before), _call(after)
-    changes: list[Change] = []
     covered: set[str] = set()
     for name in dict.fromkeys([*new_call, *old_call]) if old_call and new_call else ():
         if old_call.get(name) == new_call.get(name):
@@ -168,7 +167,7 @@ def _of_arguments(before: Signature, after: Signature) -> list[Change]:
         if was is None or now is None:
             covered.add(name)
             was, now = (side.get(name, static.get(name)) for side, static in ((old, old_static), (new, new_static)))
-        changes.append(Change(name, "keyword", was, now))
+        yield Change(name, "keyword", was, now)
     for name in dict.fromkeys([*new, *old]):
         was, now = old.get(name), new.get(name)
         if was == now or any(part in covered for part in _with_parents(name)):
@@ -181,12 +180,11 @@ def _of_arguments(before: Signature, after: Signature) -> list[Change]:
             covered.add(name)
         else:
             mechanisms = _of_input(was, now)
-        changes.extend(Change(name, mechanism, was, now) for mechanism in mechanisms)
+        yield from (Change(name, mechanism, was, now) for mechanism in mechanisms)
     for name in dict.fromkeys([*new_static, *old_static]):
         was, now = old_static.get(name), new_static.get(name)
         if was != now and not any(part in covered for part in _with_parents(name)):
-            changes.append(Change(name, "static_argument", was, now))
-    return changes
+            yield Change(name, "static_argument", was, now)
 
 
 def _places(signature: Signature) -> dict[str, str]:
@@ -288,32 +286,30 @@ def array_of(text: str) -> ArrayType | None:
 # --- context --------------------------------------------------------------------------------------------------
 
 
-def _of_context(before: Signature, after: Signature) -> list[Change]:
+def _of_context(before: Signature, after: Signature) -> Iterator[Change]:
     old, new = before.context, after.context
     arguments = before.inputs.keys() | after.inputs.keys()
     differing = [(key, forms.parsed(key)) for key in dict.fromkeys([*new, *old]) if old.get(key) != new.get(key)]
     captured = any(known is not None and _is_captured(*known, arguments) for _, known in differing)
-    changes: list[Change] = []
     for key, known in differing:
         form, place = known or (None, "")
         was, now = old.get(key), new.get(key)
         if form is forms.CAUSE:  # of a collector of others: it says itself which cause that is
             cause, _, place = place.partition(" ")
-            changes.append(Change(place or None, cause, was, now))
+            yield Change(place or None, cause, was, now)
         elif form is None or form.cause == "unknown":
-            changes.append(Change(key, "unknown", was, now))
+            yield Change(key, "unknown", was, now)
         elif form is forms.DONATED:
-            changes += _of_donation(was or "", now or "")
+            yield from _of_donation(was or "", now or "")
         elif form is forms.CONFIG:
             usual = old.get(forms.USUAL.key(place), new.get(forms.USUAL.key(place)))
-            changes.append(Change(place, forms.CONFIG.cause, was or usual, now or usual))
+            yield Change(place, forms.CONFIG.cause, was or usual, now or usual)
         elif form in (forms.IN_SHARDINGS, forms.OUT_SHARDINGS):
-            changes.append(Change(form.word, form.cause, was, now))
+            yield Change(form.word, form.cause, was, now)
         elif form is forms.AUTOCAST:
-            changes.append(Change(None, form.cause, was or form.absent, now or form.absent))
+            yield Change(None, form.cause, was or form.absent, now or form.absent)
         elif form.cause and not (form is forms.FUNCTION and captured):  # that is why it is another function
-            changes.append(Change(place or None, form.cause, was or form.absent, now or form.absent))
-    return changes
+            yield Change(place or None, form.cause, was or form.absent, now or form.absent)
 
 
 def _is_captured(form: forms.Form, place: str, arguments: Collection[str]) -> bool:

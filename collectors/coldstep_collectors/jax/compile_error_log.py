@@ -7,7 +7,7 @@ import re
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
-from coldstep.events import Begin, End
+from coldstep.events import Begin, emit_whole
 from coldstep.logs import Line, Log
 from coldstep_collectors.jax.constants_log import OF_FUNCTION, UNNAMED
 from coldstep_collectors.log_definitions import about_unasked
@@ -104,6 +104,5 @@ class CompileErrors:
             if (id := log.new_compile()) is not None:
                 about = about_unasked("jax", row.name, row.file, row.line) | {"identity": id}
                 begin = Begin(row.ns, about["function"], "jax", None, id, about)
-                log.emit(begin)
-                log.emit(End(row.ns, begin, {"outcome": "failed", "error": row.error}))
+                emit_whole(log.emit, begin, row.ns, {"outcome": "failed", "error": row.error})
         return bool(self._failed)

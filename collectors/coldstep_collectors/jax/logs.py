@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from coldstep import context as forms
 from coldstep._util.slotted import slotted, slotted_object
-from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End
+from coldstep.blind_spots import BEGUN, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.events import Args, Begin, End, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import location, origin_elsewhere
 from coldstep_collectors.jax.cache_lines import CacheLines
@@ -146,11 +146,6 @@ _UNTIMED = Unseen(
     COMPILES,
     RECOMPILES,
     PHASES,
-)
-_BEGUN = Unseen(
-    "the log begins after the first compile: anything compiled before that",
-    COMPILES,
-    RECOMPILES,
 )
 _LOST = Unseen(
     "a compile that JAX explains, as one of a function that it had traced before, and of which the log has no more",
@@ -306,7 +301,7 @@ class JaxLogs:
             each.begin.name = each.begin.args["function"]
         missing: list[str] = [_ALWAYS, _HELD]
         if begun := self._is_begun():
-            missing.insert(0, _BEGUN)
+            missing.insert(0, BEGUN)
         if lost := self._timed and any(miss.again or miss.is_nameless for miss in (*self._misses, *unfinished)):
             missing.insert(0, _LOST)
         if not self._explained:
@@ -378,9 +373,7 @@ class JaxLogs:
             if compile := self._compile(None, name, []):
                 compile.begin.ns, compile.end.ns, compile.finished = start, end, True
                 if answer.took_ns:
-                    phase = Begin(start, "compile", "jax", "xla.compile")
-                    self._log.emit(phase)
-                    self._log.emit(End(end, phase))
+                    emit_whole(self._log.emit, Begin(start, "compile", "jax", "xla.compile"), end)
                 outcome = "cache_hit" if answer.row["state"] == "hit" else "compiled"
                 compile.end.args = {"outcome": outcome, "caches": [answer.row]}
                 self._log.emit(compile.end)
@@ -447,8 +440,7 @@ class JaxLogs:
         self._known.append(compile)
         self._log.emit(begin)
         if traced is not None:
-            self._log.emit(traced.begin)
-            self._log.emit(End(traced.end_ns, traced.begin))
+            emit_whole(self._log.emit, traced.begin, traced.end_ns)
         return compile
 
     def _phase(self, name: str, phase: str, title: str, ns: int) -> None:
@@ -463,9 +455,7 @@ class JaxLogs:
             return
         start, end = self._span(ns)
         compile.begin.ns = min(compile.begin.ns, start)
-        begin = Begin(start, title, "jax", phase)
-        self._log.emit(begin)
-        self._log.emit(End(end, begin))
+        emit_whole(self._log.emit, Begin(start, title, "jax", phase), end)
         if phase == "xla.compile":
             self._finish(compile)
 

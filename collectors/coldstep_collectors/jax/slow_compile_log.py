@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Begin, End
+from coldstep.events import Begin, End, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.jax.compile_error_log import CompileErrors
 from coldstep_collectors.jax.constants_log import UNNAMED, Constants, took
@@ -117,9 +117,7 @@ class SlowCompiles:
         begin.ns = max(1, ns - took_ns) if took_ns is not None else begin.ns
         self._log.emit(begin)
         if took_ns is not None:
-            phase = Begin(begin.ns, "compile", "jax", "xla.compile")
-            self._log.emit(phase)
-            self._log.emit(End(begin.ns + took_ns, phase))
+            emit_whole(self._log.emit, Begin(begin.ns, "compile", "jax", "xla.compile"), begin.ns + took_ns)
         is_over |= took_ns is not None
         self._log.emit(End(ns, begin, {"outcome": "compiled" if is_over else "in_progress"}))
 

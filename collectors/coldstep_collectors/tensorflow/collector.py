@@ -24,7 +24,7 @@ from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.collector import SessionSink, own_time
-from coldstep.events import Args, Begin, End, Finding
+from coldstep.events import Args, Begin, End, Finding, emit_whole
 from coldstep.places import frames, location
 from coldstep_collectors.captures import LOSS_WEIGHTS, Captures
 from coldstep_collectors.names import unknown_version
@@ -189,7 +189,7 @@ class TensorFlow:
 
     # --- traces -----------------------------------------------------------------------------------------------
 
-    def _trace_begins(self, frame: FrameType, traced: Any, graph: Any, options: Any) -> _Open | None:
+    def _trace_begins(self, frame: FrameType, traced: Any, _: Any, graph: Any, options: Any) -> _Open | None:
         thread, tracing = self._thread, Tracing.of(frame, traced, options)
         if thread.variables and tracing.scope == "NO_SCOPE":
             return None  # a part of the making of variables
@@ -296,7 +296,7 @@ class TensorFlow:
 
     # --- parts of a first call --------------------------------------------------------------------------------
 
-    def _variables_begin(self, initializers: Any) -> _Open | None:
+    def _variables_begin(self, _frame: FrameType, _function: Any, initializers: Any) -> _Open | None:
         ns, thread, names = now(), self._thread, private.made_by(initializers)
         compile = thread.last
         if compile is None or not names:
@@ -305,12 +305,12 @@ class TensorFlow:
         compile.made += names
         return self._open(ns, compile, {"part": "variables"}, VARIABLES)
 
-    def _variables_end(self, opened: _Open | None) -> None:
+    def _variables_end(self, opened: _Open | None, _made: Any) -> None:
         if opened is not None:
             self._thread.variables -= 1
             self._close(now(), opened, {})
 
-    def _gradient_begins(self, maker: Any) -> _Open | None:
+    def _gradient_begins(self, _frame: FrameType, maker: Any, *_: Any) -> _Open | None:
         ns = now()
         compile = self._of_graph.get(private.forward_of(maker))
         return self._open(ns, compile, {"part": "backward"}, GRADIENT) if compile is not None else None
@@ -323,9 +323,7 @@ class TensorFlow:
             self._watch(name, opened.compile, gradients=True)
 
     def _rewritten(self, began: int, ended: int) -> None:
-        phase = Begin(began, AUTOGRAPH, TRACK, AUTOGRAPH)
-        self._sink.emit(phase)
-        self._sink.emit(End(ended, phase))
+        emit_whole(self._sink.emit, Begin(began, AUTOGRAPH, TRACK, AUTOGRAPH), ended)
 
     def _start_begins(self) -> Begin:
         begin = Begin(now(), CONTEXT, TRACK, CONTEXT)

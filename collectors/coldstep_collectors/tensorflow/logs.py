@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Begin, End
+from coldstep.events import Begin, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.log_definitions import about_unasked
 
@@ -83,8 +83,7 @@ class Retracing:
         if number:
             about |= {"earlier": True, "guard_failures": [words]}
         begin = Begin(ns, about["function"], "tensorflow", None, id, about)
-        self._log.emit(begin)
-        self._log.emit(End(ns, begin, {"outcome": "compiled"}))
+        emit_whole(self._log.emit, begin, ns, {"outcome": "compiled"})
 
     def end(self) -> Seen | None:
         """All compiles have been emitted."""

@@ -19,7 +19,6 @@ from coldstep.clock import now
 from coldstep.collector import AheadSink, own_time
 from coldstep.errors import text_of
 from coldstep.events import NOTHING, Args, Finding, GraphBreak
-from coldstep.places import location, module_of
 from coldstep_collectors.names import Hook, missing, unknown_version
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
@@ -27,12 +26,11 @@ from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.spans import Compile, Segment, has_compiled, spans
 from coldstep_collectors.torch.describe import Describer, parts
-from coldstep_collectors.torch.graph_breaks import Breaks, inlined_chain, kind_of
+from coldstep_collectors.torch.graph_breaks import WORDS_LIMIT, Breaks, about_break, inlined_chain
 from coldstep_collectors.torch.lookahead import Prospects
 from coldstep_collectors.unrolled import unrolled
 from coldstep_collectors.values import first_lines
 
-_WORDS_LIMIT = 2000
 # PyTorch 2.13: "L['x']:0,L['self'].scale"
 _SOURCES = expression(r"[\w\[\]'.:,]{1,1000}")
 _SWITCHED_OFF = (
@@ -331,7 +329,7 @@ class Dynamo:
             self._break(segment.compile, reason)
 
     def _failed(self, compile: Compile, reasons: Sequence[str], frame: CompilingFrame | None) -> None:
-        compile.failures = [text[:_WORDS_LIMIT] for text in reasons]
+        compile.failures = [text[:WORDS_LIMIT] for text in reasons]
         if frame is not None:
             compile.guarded = self._describer.guarded(frame, compile.failures)
 
@@ -342,23 +340,7 @@ class Dynamo:
         self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, reason)))
 
     def _about(self, compile: Compile, reason: BreakReason) -> Args:
-        """A break's arguments, as `GraphBreak` lists them."""
-        places = self._describer.places
-        stack = [location(*place) for place in reason.stack if places.is_users(place[0])]
-        innermost = reason.stack[-1] if reason.stack else None
-        where = stack[-1] if stack else location(*innermost) if innermost else None
-        args: Args = {
-            "reason": reason.reason[:_WORDS_LIMIT],
-            "kind": kind_of(reason),
-            "function": where["function"] if where else compile.frame[1],
-            "location": where,
-            "stack": stack,
-            "hints": reason.hints,
-        }
-        if innermost is not None and stack and not places.is_users(innermost[0]):
-            args["library"] = module_of(reason.skipped_file or innermost[0])
-            args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
-        return args
+        return about_break(reason, compile.frame[1], lambda file: not self._describer.places.is_users(file))
 
 
 @slotted

@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End, GraphBreak
+from coldstep.events import Args, Begin, GraphBreak, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.torch._private.breaks import BreakReason, resumed
+from coldstep_collectors.torch.graph_breaks import about_break
 from coldstep_collectors.torch.inductor_log import AutotuneLines, SkipLines
-from coldstep_collectors.torch.log_frames import about_break, passed_through
+from coldstep_collectors.torch.log_frames import passed_through
 from coldstep_collectors.torch.vllm_log import VllmLines
 
 _LIMIT_ERRORS = ("FailOnRecompileLimitHit", "RecompileLimitExceeded", "FailOnCacheLimitHit", "CacheLimitExceeded")
@@ -180,8 +181,8 @@ class Failure:
         """Tell of it as a compile."""
         if (id := log.new_compile()) is not None:
             begin = Begin(self.ns, self.about["function"], "torch", None, id, self.about)
-            log.emit(begin)
-            log.emit(End(self.ns, begin, self.ending | {"outcome": "failed"}))  # at its limit, too: it is an error
+            # at its limit, too: it is an error
+            emit_whole(log.emit, begin, self.ns, self.ending | {"outcome": "failed"})
 
 
 class Errors:
@@ -421,8 +422,7 @@ def _compile(log: Log, name: str, start: int, end: int) -> str | None:
     if id is not None:
         about = about_unasked("dynamo", name) | {"identity": id}  # nothing is known of recompiles
         begin = Begin(start, about["function"], "torch", None, id, about)
-        log.emit(begin)
-        log.emit(End(end, begin, {"outcome": "compiled"}))
+        emit_whole(log.emit, begin, end, {"outcome": "compiled"})
     return id
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from itertools import count
 
 from coldstep._util.expressions import expression
+from coldstep.events import Args
+from coldstep.places import is_installed, location, module_of
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.spans import Compile
+
+WORDS_LIMIT = 2000
+"""Characters of PyTorch's words that are kept."""
 
 
 class _Inlined(threading.local):
@@ -107,6 +113,25 @@ _UNSUPPORTED_CALL = expression(
 )
 # PyTorch 2.6: "Graph break in user code at train.py:14 Reason: Unsupported: builtin: print [<class 'int'>] False"
 _PLACE = expression(r"\AGraph break in user code at .+?\s+Reason: ", re.DOTALL)
+
+
+def about_break(reason: BreakReason, function: str, is_library: Callable[[str], bool] = is_installed) -> Args:
+    """A graph break's arguments, as `GraphBreak` lists them."""
+    stack = [location(*place) for place in reason.stack if not is_library(place[0])]
+    innermost = reason.stack[-1] if reason.stack else None
+    where = stack[-1] if stack else location(*innermost) if innermost else None
+    args: Args = {
+        "reason": reason.reason[:WORDS_LIMIT],
+        "kind": kind_of(reason),
+        "function": (where["function"] if where else "") or function,
+        "location": where,
+        "stack": stack,
+        "hints": reason.hints,
+    }
+    if innermost is not None and stack and is_library(innermost[0]):
+        args["library"] = module_of(reason.skipped_file or innermost[0])
+        args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
+    return args
 
 
 def kind_of(reason: BreakReason) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import StepSink
-from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End
+from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End, emit_whole
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.names import Hook, missing
 from coldstep_collectors.patch import Patch
@@ -99,9 +99,8 @@ class Inductor:
         if (outcome := tuning.describe(timings, name, inputs)) is not None:
             segment = self._spans.current()
             args: Args = {TUNED: outcome, "of": segment.compile.id if segment is not None else None}
-            begun = Begin(now(), "autotuned", "torch", AUTOTUNE, None, args)
-            self._sink.emit(begun)
-            self._sink.emit(End(now(), begun))
+            ns = now()
+            emit_whole(self._sink.emit, Begin(ns, "autotuned", "torch", AUTOTUNE, None, args), ns)
 
     def _not_replayed(self, kind: str, *run: Any) -> Begin:
         """A compiled graph runs to warm up for its CUDA graph, or is recorded as one."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
-from coldstep.events import CHOICES, TUNED, Args, Begin, End
+from coldstep.events import CHOICES, TUNED, Args, Begin, End, emit_whole
 from coldstep.logs import Line, Log
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.log_definitions import about_unasked
@@ -143,12 +143,8 @@ def _emit(log: Log, tuned: _Tuned, start: int, end: int, of: str | None) -> None
     timing_from = start + tuned.compiling_ns
     for begun, ended, args in ((start, timing_from, {CHOICES: True}), (timing_from, end, {})):
         if ended > begun:
-            piece = Begin(begun, "autotune", "torch", AUTOTUNE, None, args)
-            log.emit(piece)
-            log.emit(End(ended, piece))
-    done = Begin(end, "autotuned", "torch", AUTOTUNE, None, {TUNED: tuned.outcome(), "of": of})
-    log.emit(done)
-    log.emit(End(end, done))
+            emit_whole(log.emit, Begin(begun, "autotune", "torch", AUTOTUNE, None, args), ended)
+    emit_whole(log.emit, Begin(end, "autotuned", "torch", AUTOTUNE, None, {TUNED: tuned.outcome(), "of": of}), end)
 
 
 class InductorLines:
@@ -165,9 +161,7 @@ class InductorLines:
         if match := _TOOK.match(text):
             start = max(1, ns - round(float(match["s"]) * 1e9))
             frame.start_ns = min(frame.start_ns, start)
-            phase = Begin(start, "compile", "torch", "inductor.compile")
-            self._log.emit(phase)
-            self._log.emit(End(ns, phase))
+            emit_whole(self._log.emit, Begin(start, "compile", "torch", "inductor.compile"), ns)
         elif match := _ANSWER.match(text):
             frame.compile.add_cache({"layer": FX_GRAPH, "state": match["state"], "key": match["key"]})
         elif match := _BYPASS.match(text):

@@ -11,7 +11,7 @@ from coldstep import context as forms
 from coldstep._util.slotted import slotted_object
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
-from coldstep.places import is_installed, location, module_of, with_slashes
+from coldstep.places import is_installed, location, with_slashes
 from coldstep_collectors.log_definitions import Parameters, parameters
 from coldstep_collectors.torch._private import breaks, caches
 from coldstep_collectors.torch._private.breaks import BreakReason
@@ -19,7 +19,7 @@ from coldstep_collectors.torch._private.cache_keys import Components
 from coldstep_collectors.torch._private.scope import looked_at
 from coldstep_collectors.torch._private.spans import Compile
 from coldstep_collectors.torch.collector import Epochs, is_loaded
-from coldstep_collectors.torch.graph_breaks import Breaks, kind_of
+from coldstep_collectors.torch.graph_breaks import Breaks, about_break
 
 # PyTorch 2.9, 2.13: "/repo/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py"
 _PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
@@ -27,7 +27,6 @@ _PASSED_THROUGH = re.compile(r"/torch/|/coldstep|runpy")
 # PyTorch 2.9, 2.13: "L['x']"
 _LOCAL = re.compile(r"^L\['([A-Za-z_]\w*)'\]")
 _WRAPPER = "inner"
-_MAX_REASON_CHARS = 2000
 # PyTorch 2.9, 2.13: "kwargs['mask']"
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 # PyTorch 2.9, 2.13: "batch['x']"
@@ -348,22 +347,3 @@ def guarded(
         if about:
             by_path[path] = about
     return by_path
-
-
-def about_break(reason: BreakReason, function: str) -> Args:
-    """A graph break's arguments, as `GraphBreak` lists them."""
-    stack = [location(*place) for place in reason.stack if not is_installed(place[0])]
-    innermost = reason.stack[-1] if reason.stack else None
-    where = stack[-1] if stack else location(*innermost) if innermost else None
-    args: Args = {
-        "reason": reason.reason[:_MAX_REASON_CHARS],
-        "kind": kind_of(reason),
-        "function": (where["function"] if where else "") or function,
-        "location": where,
-        "stack": stack,
-        "hints": reason.hints,
-    }
-    if innermost is not None and stack and is_installed(innermost[0]):
-        args["library"] = module_of(reason.skipped_file or innermost[0])
-        args["below"] = location(*innermost) | {"module": module_of(innermost[0])}
-    return args

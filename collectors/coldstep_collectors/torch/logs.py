@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
-from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import BEGUN, BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.torch._private import breaks
@@ -113,11 +113,6 @@ _SHORTENED = Unseen(
 _OLDER = Unseen("which function has reached its limit: the next line of the log is lost")
 _BEFORE_A_LIMIT = Unseen("the recompiles before a limit was reached (TORCH_LOGS=recompiles shows them)", RECOMPILES)
 _UNWARNED = Unseen("graph breaks of which PyTorch does not warn (TORCH_LOGS=graph_breaks shows them)", BREAKS)
-_BEGUN = Unseen(
-    "the log begins after the first compile: anything compiled before that",
-    COMPILES,
-    RECOMPILES,
-)
 _UNSEEN = {
     _RECOMPILES: Unseen("recompiles (no line of TORCH_LOGS=recompiles: none happened, or it was off)", RECOMPILES),
     _GRAPH_BREAKS: Unseen("graph breaks (no line of TORCH_LOGS=graph_breaks: none happened, or it was off)", BREAKS),
@@ -257,7 +252,7 @@ class TorchLogs:
         missing = _UNSEEN | ({_RECOMPILES: _BEFORE_A_LIMIT} if limited else {})
         missing |= {_GRAPH_BREAKS: _UNWARNED} if warned else {}
         unseen = [words for kind, words in missing.items() if kind not in self._seen]
-        unseen += [_BEGUN] if self._is_begun() else []
+        unseen += [BEGUN] if self._is_begun() else []
         shortened = [_SHORTENED] if self._frames.shortened else []
         return Seen("partial" if unseen else "attached", None, [*older, *unseen, *shortened, _ALWAYS, _INPUTS])
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
-from coldstep.events import Begin, End
+from coldstep.events import Begin, End, emit_whole
 from coldstep.logs import Line, Log
 from coldstep_collectors.log_definitions import about_unasked
 
@@ -152,10 +152,8 @@ def _emit(log: Log, model: _Model, id: str, earliest: int) -> int:
     begin = Begin(at, about["function"], "torch", None, id, about)
     log.emit(begin)
     for name, title, ns in model.phases:
-        phase = Begin(at, title, "torch", name)
-        log.emit(phase)
+        emit_whole(log.emit, Begin(at, title, "torch", name), at + ns)
         at += ns
-        log.emit(End(at, phase))
     loaded = any(name == _LOAD for name, _, _ in model.phases)
     outcome = "in_progress" if model.begun else "cache_hit" if loaded and not model.compiled else "compiled"
     log.emit(End(end, begin, {"outcome": outcome}))

@@ -22,7 +22,7 @@ from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import AheadSink, Foreseen
 from coldstep.errors import first_line
-from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak
+from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, emit_whole
 from coldstep.places import Places, location
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla._private.hooks import (
@@ -538,9 +538,7 @@ def _wait_before(sync: _Sync, internals: Internals, sink: AheadSink) -> bool:
     except RuntimeError:
         return False
     if (ran := now()) - sync.ns >= _LONG_NS:
-        begin = Begin(sync.ns, "execute", "execute", "execute")
-        sink.emit(begin)
-        sink.emit(End(ran, begin))
+        emit_whole(sink.emit, Begin(sync.ns, "execute", "execute", "execute"), ran)
         sync.ns = ran
     return True
 

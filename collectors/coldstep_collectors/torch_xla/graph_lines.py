@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from coldstep._util.slotted import slotted
 from coldstep.blind_spots import COMPILES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End
+from coldstep.events import Begin, emit_whole
 from coldstep.logs import Line, Log, Seen
+from coldstep_collectors.log_definitions import about_unasked
 
 # torch_xla 1.11, 2.1: "Compiling IR graph hash df66499720bf7cec31ff1c926e98ebd1 on device TPU:0 ..."
 # torch_xla 1.11, 2.1: "Compiling IR graph hash df66499720bf7cec31ff1c926e98ebd1 on device TPU:0 done!"
@@ -59,18 +60,16 @@ class GraphLines:
     def emit(self, log: Log) -> Seen | None:
         """Tell of each compile."""
         for graph in self._graphs:
-            if (id := log.new_compile()) is not None:
-                _emit(log, graph, id)
+            outcome = "compiled" if graph.ended_ns is not None else "in_progress"
+            spent = graph.begun_ns, graph.ended_ns or graph.begun_ns
+            emit_graph(log, f"graph {graph.hash[:_SHOWN]}", spent, outcome, graph.hash)
         is_cut = any(graph.ended_ns is None for graph in self._graphs)
         return Seen("partial", None, [_NOT_IN_LINES], cut=is_cut) if self._graphs else None
 
 
-def _emit(log: Log, graph: _Graph, id: str) -> None:
-    name = f"graph {graph.hash[:_SHOWN]}"
-    about: Args = {"part": "forward", "function": name, "origin": "user", "key": f"torch_xla:{id}", "identity": id,
-                   "location": None, "caller": None, "inputs": [], "context": {},
-                   "fingerprint": graph.hash}  # fmt: skip
-    begin = Begin(graph.begun_ns, name, "torch_xla", None, id, about)
-    log.emit(begin)
-    outcome = "compiled" if graph.ended_ns is not None else "in_progress"
-    log.emit(End(graph.ended_ns or graph.begun_ns, begin, {"outcome": outcome}))
+def emit_graph(log: Log, name: str, spent: tuple[int, int], outcome: str, fingerprint: str | None = None) -> None:
+    """Tell of a compile of which no more is known than that it was made; `spent`: from when to when."""
+    if (id := log.new_compile()) is not None:
+        about = about_unasked("torch_xla", name) | {"key": f"torch_xla:{id}", "identity": id, "function": name}
+        about |= {"fingerprint": fingerprint} if fingerprint is not None else {}
+        emit_whole(log.emit, Begin(spent[0], name, "torch_xla", None, id, about), spent[1], {"outcome": outcome})

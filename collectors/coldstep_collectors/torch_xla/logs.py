@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from coldstep import context as forms
 from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
-from coldstep.events import Args, Begin, End, GraphBreak
+from coldstep.events import Args, Begin, GraphBreak, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed, location
 from coldstep_collectors.torch_xla._private.hooks import (
@@ -141,8 +141,7 @@ class TorchXlaReport:
             context[forms.READ.key()] = "yes"
             args["caused_by"] = f"xla{self._breaks}"
         begin = Begin(self._ns, args["function"], "torch_xla", None, id, args)
-        self._log.emit(begin)
-        self._log.emit(End(self._ns, begin, {"outcome": "compiled"}))
+        emit_whole(self._log.emit, begin, self._ns, {"outcome": "compiled"})
         if kind == "read" and self._log.takes_break():
             about = {"reason": _REASON, "kind": "host_read", "function": where["function"] if where else "",
                      "location": where, "stack": stack[::-1], "hints": []}  # fmt: skip

@@ -6,8 +6,8 @@ import re
 from typing import ClassVar
 
 from coldstep._util.figures import duration
-from coldstep.events import Args, Begin, End
 from coldstep.logs import Line, Log
+from coldstep_collectors.torch_xla.graph_lines import emit_graph
 
 # torch_xla 2.0: "Metric: CompileTime"
 # torch_xla 2.0: "Counter: UncachedCompile"
@@ -83,8 +83,7 @@ class Metrics:
         """Emit the compiles. Returns words on what lacks; None where there are none."""
         number = next(filter(None, (self._counts.get(name, 0) for name in (_TIMES, *_GRAPHS))), 0)
         for _ in range(min(number, _MOST_COMPILES)):
-            if (id := log.new_compile()) is not None:
-                _compile(log, id, self._ns)
+            emit_graph(log, _GRAPH, (self._ns, self._ns), "compiled")
         counted = f"{number:,}{f', in {duration(self._sum_ns)}' if self._sum_ns else ''}"
         counted += f" (99 % of them took {duration(self._longest_ns)} or less)" if self._longest_ns else ""
         if reads := self._counts.get(_READS):
@@ -94,12 +93,3 @@ class Metrics:
 
 def _ns(text: str) -> int:
     return round(sum(float(number) * _NS[unit] for number, unit in _PART.findall(text)))
-
-
-def _compile(log: Log, id: str, ns: int) -> None:
-    """Tell of a compile of which no more is known than that it was made."""
-    about: Args = {"part": "forward", "function": _GRAPH, "origin": "user", "key": f"torch_xla:{id}", "identity": id,
-                   "location": None, "caller": None, "inputs": [], "context": {}}  # fmt: skip
-    begin = Begin(ns, _GRAPH, "torch_xla", None, id, about)
-    log.emit(begin)
-    log.emit(End(ns, begin, {"outcome": "compiled"}))

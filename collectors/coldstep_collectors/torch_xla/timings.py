@@ -9,7 +9,7 @@ from functools import partial
 from coldstep import clock
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import Args, Begin, End, Within
+from coldstep.events import Args, Begin, End, Within, emit_whole
 from coldstep.recording.device_tracks import union
 from coldstep_collectors.torch_xla._private.hooks import Samples
 from coldstep_collectors.torch_xla.executions import Executions
@@ -61,9 +61,7 @@ class Timings:
     def draw_uploads(self, until: int) -> None:
         while self._undrawn and self._undrawn[0][1] <= until:
             start, end = self._undrawn.popleft()
-            begin = Begin(start, "upload", TRACK, "transfer")
-            self._sink.emit(begin)
-            self._sink.emit(End(end, begin))
+            emit_whole(self._sink.emit, Begin(start, "upload", TRACK, "transfer"), end)
 
     def draw_rest(self, at: int, ns: int) -> None:
         """What a sync did beside compiling: wait for the device, and all else (collect, hash, hand on)."""
@@ -88,9 +86,7 @@ def segment(sink: Sink, ns: int, phases: Iterable[tuple[str, int, int]], args: A
     outer = Begin(ns, args["function"], TRACK, None, compile_id, args)
     emit(outer)
     for phase, start, end in phases:
-        begin = Begin(start, phase, "execute" if phase == "execute" else TRACK, phase)
-        emit(begin)
-        emit(End(end, begin))
+        emit_whole(emit, Begin(start, phase, "execute" if phase == "execute" else TRACK, phase), end)
         ns = end
     emit(End(ns, outer, ending))
     return compile_id

@@ -291,11 +291,10 @@ def _dearest(programs: list[Compile]) -> Location | None:
     return max(places, key=lambda place: spent[place.file, place.line], default=None)
 
 
-def _dispatch(trace: Trace) -> list[Finding]:
+def _dispatch(trace: Trace) -> Iterator[Finding]:
     """Steps that were timed without waiting for what they are seen to have started. JAX's fast path shows nothing:
     steps that do nothing else are not spoken of."""
     compiles = {row.id: row for row in trace.compiles}
-    rows = []
     for (_, name), steps in kinds(trace.intervals, trace.unfinished).items():
         hasty = Steps(part for part in steps.parts if part.measures == "dispatch")
         started = any(part.python_dispatches for part in steps.parts) or any(
@@ -304,16 +303,13 @@ def _dispatch(trace: Trace) -> list[Finding]:
         if hasty and started:
             one = unit(hasty[0])
             what = f"1 {one} ends when its" if len(hasty) == 1 else f"{len(hasty)} {one}s end when their"
-            rows.append(
-                finding(
-                    "dispatch_timed",
-                    "note",
-                    f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it",
-                    at=hasty[0],
-                    advice=f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it.",
-                )
+            yield finding(
+                "dispatch_timed",
+                "note",
+                f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it",
+                at=hasty[0],
+                advice=f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it.",
             )
-    return rows
 
 
 def _is_asynchronous(trace: Trace, row: Compile) -> bool:

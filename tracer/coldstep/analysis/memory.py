@@ -108,20 +108,18 @@ def _pairs(trace: Trace, process: int, name: str) -> Iterator[tuple[int, int]]:
             alone = False
 
 
-def out_of_memory(trace: Trace) -> list[Finding]:
+def out_of_memory(trace: Trace) -> Iterator[Finding]:
     """What a process asked for that it could not have: where, in which step and compile, and what there was."""
-    rows = []
     for process in trace.processes:
         intervals = [part for part in parts(trace.intervals) if part.process == process.index]
         if process.ended == "out_of_memory":
-            rows.append(_ran_out(trace, process.index, intervals))
+            yield _ran_out(trace, process.index, intervals)
         elif (
             process.ended == "killed"
             and intervals
             and (tight := _tightest(trace, process.index, _last(intervals[-1]))) is not None
         ):
-            rows.append(tight)
-    return rows
+            yield tight
 
 
 def _ran_out(trace: Trace, process: int, intervals: list[Part]) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 
 _NARROWEST, _WIDEST = 40, 500
@@ -119,17 +120,15 @@ class Wrapped:
         self._gap: str | None = None
         """What stands between the last line and the rest of it; None where it has no rest."""
 
-    def take(self, lines: list[str]) -> list[str]:
-        """The next lines. Returns those that are whole now."""
-        whole = []
+    def take(self, lines: list[str]) -> Iterator[str]:
+        """Of the next lines, those that are whole now."""
         for line in lines:
             if self._gap is not None and line.strip() and not self._is_own(line):
                 self._last += self._gap + line.rstrip(" ")
             else:
-                whole.append(self._last)
+                yield self._last
                 self._last = line.rstrip(" ")
             self._gap = self._rest(line)
-        return whole
 
     def end(self) -> str:
         """The last line."""

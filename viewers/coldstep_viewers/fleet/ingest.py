@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import stat
@@ -20,6 +19,7 @@ from coldstep._util.figures import size as bytes_
 from coldstep.errors import TraceError, first_line
 from coldstep.loading import load
 from coldstep.model import Trace
+from coldstep.recording.garbage import none_collected
 from coldstep_viewers.export.parquet import day_of
 from coldstep_viewers.export.tables import run_of, tables
 from coldstep_viewers.fleet import limits
@@ -123,13 +123,9 @@ def _not(outcome: Outcome, state: str, why: str) -> Outcome:
 
 
 def _loaded(path: Path, run: str) -> tuple[Trace, dict[str, pa.Table]]:
-    gc.disable()  # of a trace's millions of objects none is garbage
-    try:
-        with limits.limited():
-            trace = load(path, job=False)
-            return trace, tables(trace, run)
-    finally:
-        gc.enable()
+    with none_collected(), limits.limited():
+        trace = load(path, job=False)
+        return trace, tables(trace, run)
 
 
 @contextmanager

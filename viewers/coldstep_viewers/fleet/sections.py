@@ -143,15 +143,12 @@ def sections(database: Database, by: str | None) -> list[Section]:
 
 
 def _cold(database: Database) -> Rows:
-    rows = []
-    for share in _PERCENTILES:
-        for row in database.rows(_AT, [share]):
-            key = [row["run"], row["process"]]
-            ledger = database.rows(_LEDGER, key + key)
-            rows.append(
-                {"percentile": round(share * 100), "first_ns": row["first_ns"], "who": row["who"], "ledger": ledger}
-            )
-    return rows
+    return [
+        {"percentile": round(share * 100), "first_ns": row["first_ns"], "who": row["who"],
+         "ledger": database.rows(_LEDGER, 2 * [row["run"], row["process"]])}
+        for share in _PERCENTILES
+        for row in database.rows(_AT, [share])
+    ]  # fmt: skip
 
 
 def _groups(database: Database, by: str) -> Section:

@@ -6,7 +6,9 @@ It needs no script and asks no server; a trace's texts reach it as escaped text 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from markupsafe import Markup, escape
 
@@ -22,7 +24,13 @@ from coldstep_viewers.safe_text import plain, short
 _MAX_PHASES = 10
 _MAX_PROGRAM_CHARS = 100_000
 _OTHER = "other"
-_SMALLEST_IS_BEST = ("first", "second", "steady", "compiles", "memory")
+_SMALLEST_IS_BEST: dict[str, Callable[[StackRow], int | None]] = {
+    "first": attrgetter("first_ns"),
+    "second": attrgetter("second_ns"),
+    "steady": attrgetter("steady_ns"),
+    "compiles": attrgetter("compiles"),
+    "memory": attrgetter("memory_bytes"),
+}
 
 
 def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
@@ -30,15 +38,15 @@ def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
     best = _best(compared)
     lanes, legend = bars(compared)
     stacks = [
-        _Stack(
-            anchor=f"stack-{at}",
-            title=title,
-            trace=row.trace,
-            cells=[_Cell(value, (at, name) in best) for name, value in figures(row).items()],
-            unsteady_ns=sum(row.phases.values()),
-            parts=lanes[at],
-            reasons=[_Reason(words, value, text) for words, value, text in reasons(row)],
-        )
+        {
+            "anchor": f"stack-{at}",
+            "title": title,
+            "trace": row.trace,
+            "cells": [(value, (at, name) in best) for name, value in figures(row).items()],
+            "unsteady_ns": sum(row.phases.values()),
+            "parts": lanes[at],
+            "reasons": list(reasons(row)),
+        }
         for at, (title, row) in enumerate(zip(titles(compared), compared.rows, strict=True))
     ]
     return rendered(
@@ -49,7 +57,7 @@ def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
         columns=list(FIGURES.values()),
         stacks=stacks,
         legend=legend,
-        programs=[_Program(*_program(pair)) for pair in pairs],
+        programs=list(map(_program, pairs)),
         without=without,
     )
 
@@ -63,12 +71,6 @@ def bars(compared: Stacks) -> tuple[list[list[Part]], list[tuple[str, str]]]:
 
 
 @dataclass(slots=True)
-class _Cell:
-    value: str
-    best: bool
-
-
-@dataclass(slots=True)
 class Part:
     """A phase in a stack's bar; `left` and `width` in per cent of the longest bar."""
 
@@ -79,49 +81,15 @@ class Part:
     width: float
 
 
-@dataclass(slots=True)
-class _Reason:
-    label: str
-    value: str
-    text: str
-
-
-@dataclass(slots=True)
-class _Program:
-    title: str
-    text: Markup
-
-
-@dataclass(slots=True)
-class _Stack:
-    anchor: str
-    title: str
-    trace: str
-    cells: list[_Cell]
-    unsteady_ns: int
-    parts: list[Part]
-    reasons: list[_Reason]
-
-
 def _best(stacks: Stacks) -> set[tuple[int, str]]:
     """The cells (row, figure) that are the best of their column, where there is anything to choose."""
     best = set()
-    for name in _SMALLEST_IS_BEST:
-        known = [(value, at) for at, row in enumerate(stacks.rows) if (value := _number(row, name)) is not None]
+    for name, figure in _SMALLEST_IS_BEST.items():
+        known = [(value, at) for at, row in enumerate(stacks.rows) if (value := figure(row)) is not None]
         if len({value for value, _ in known}) > 1:
             least = min(known)[0]
             best |= {(at, name) for value, at in known if value == least}
     return best
-
-
-def _number(row: StackRow, name: str) -> int | None:
-    return {
-        "first": row.first_ns,
-        "second": row.second_ns,
-        "steady": row.steady_ns,
-        "compiles": row.compiles,
-        "memory": row.memory_bytes,
-    }[name]
 
 
 def _largest_phases(stacks: Stacks) -> list[str]:

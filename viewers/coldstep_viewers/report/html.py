@@ -146,26 +146,12 @@ def summary(trace: Trace) -> str:
 # --- the figures at the top ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Figure:
-    label: str
-    value: str
-    note: str = ""
-
-
-@dataclass(slots=True)
-class _Figures:
-    """What one kind of step comes to, in a few large figures."""
-
-    title: str
-    rows: list[_Figure]
-
-
-def _figures(trace: Trace, cost: Cost) -> _Figures:
+def _figures(trace: Trace, cost: Cost) -> tuple[str, list[tuple[str, str, str]]]:
+    """What one kind of step comes to, in a few large figures: its title; label, value and note of each."""
     first = cost.first_step
     largest = max(first.phases, key=lambda row: row.ns, default=None)
     note = f"{percent(largest.share)} {trace.vocabulary.phase(largest.phase)}" if largest else ""
-    rows = [_Figure("First step", duration(first.wall_ns), note)]
+    rows = [("First step", duration(first.wall_ns), note)]
     own = _steps(trace, cost.process, cost.name)
     settled = next(
         (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
@@ -176,17 +162,17 @@ def _figures(trace: Trace, cost: Cost) -> _Figures:
         value = f"{one} {settled.settled_at_step}" if settled.verdict == "settled" else verdict(settled, len(own), one)
         if settled.verdict == "not_observable":
             value, after = "not known", settled.why or ""
-        rows.append(_Figure("Settled at", value, after))
+        rows.append(("Settled at", value, after))
     steady = len(own.labelled("steady"))
     if cost.steady_step_ns is not None:
         spread_ns = cost.steady_spread_ns
         spread = f"{scatter(cost.steady_step_ns, spread_ns)}, " if spread_ns is not None else ""
-        rows.append(_Figure("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
+        rows.append(("Steady step", duration(cost.steady_step_ns), f"{spread}{count(steady, 'step')}"))
     indices = {row.index for row in own.alone()}
     again = [row for row in trace.recompiles if row.interval in indices]
     spent = f"{duration(sum(row.cost_ns for row in again))} in all" if again else "in these steps"
-    rows.append(_Figure("Recompiles", number_of(trace, again, RECOMPILES, cost.process), spent))
-    return _Figures(_title(trace, cost.process, cost.name), rows)
+    rows.append(("Recompiles", number_of(trace, again, RECOMPILES, cost.process), spent))
+    return _title(trace, cost.process, cost.name), rows
 
 
 def _title(trace: Trace, process: int, name: str | None) -> str:
@@ -548,27 +534,18 @@ def _quoted(trace: Trace, location: Location | None) -> list[str]:
 # --- programs -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Text:
-    """A program, or how two differ."""
-
-    title: str
-    lines: str
-    text: Markup
-
-
-def _programs(trace: Trace) -> Iterator[_Text]:
-    """What the trace has kept of programs: how those of recompiles differ from what they replace, then each of the
-    user's, as far as there is room."""
+def _programs(trace: Trace) -> Iterator[tuple[str, str, Markup]]:
+    """What the trace has kept of programs, with a title and the number of lines: how those of recompiles differ from
+    what they replace, then each of the user's, as far as there is room."""
     room = _PROGRAMS_CHARS
     for title, text in (*_differences(trace), *_whole(trace)):
         shown = text[:_MAX_PROGRAM_CHARS]
         room -= len(shown)
         if room < 0:
-            yield _Text("the programs that there is no room for here: coldstep report --ir", "", Markup())
+            yield "the programs that there is no room for here: coldstep report --ir", "", Markup()
             return
         more = f"\n… and {len(text) - len(shown):,} more characters" if len(text) > len(shown) else ""
-        yield _Text(title, count(len(text.splitlines()), "line"), escape(plain(shown + more)))
+        yield title, count(len(text.splitlines()), "line"), escape(plain(shown + more))
 
 
 def _differences(trace: Trace) -> Iterator[tuple[str, str]]:

@@ -271,16 +271,8 @@ class Lookups:
             asked(key, isinstance(answer, tuple) and answer[0] is not None, now() - begun)
             return answer
 
-        @wraps(fetch)
-        def fetching(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return fetch(*args, **kwargs)
-            except Exception as error:
-                raised(error)
-                raise
-
         self._replace(self._compiler, "_cache_read", reading)
-        self._replace(self._cache, "get_executable_and_time", fetching)
+        self._replace(self._cache, "get_executable_and_time", _telling(fetch, raised))
 
     def _asked(self, key: str, hit: bool, ns: int) -> None:
         lookup = self._thread.lookup = self._thread.keys.get(key) or Lookup(str(key))
@@ -317,16 +309,8 @@ class Lookups:
                 seconds, callbacks = given.get("compile_time_secs"), given.get("host_callbacks")
                 wrote(seconds, bool(callbacks), now() - begun)
 
-        @wraps(put)
-        def putting_away(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return put(*args, **kwargs)
-            except Exception as error:
-                raised(error)
-                raise
-
         self._replace(self._compiler, "_cache_write", writing)
-        self._replace(self._cache, "put_executable_and_time", putting_away)
+        self._replace(self._cache, "put_executable_and_time", _telling(put, raised))
         store: Any = getattr(sys.modules.get("jax._src.lru_cache"), "LRUCache", None)
         if store is None or not hasattr(store, "put"):
             return
@@ -425,6 +409,20 @@ class Lookups:
 
 _ERRORS = {13: "read_only", 1: "read_only", 30: "read_only", 28: "full", 122: "full"}
 """What an operating system's error on writing means: EACCES, EPERM, EROFS; ENOSPC, EDQUOT."""
+
+
+def _telling(function: Callable[..., Any], raised: Callable[..., Any]) -> Any:
+    """A function that calls `raised` with whatever it raises."""
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raised(error)
+            raise
+
+    return called
 
 
 def _position(function: Callable[..., Any], name: str) -> int:

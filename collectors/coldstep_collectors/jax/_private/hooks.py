@@ -660,8 +660,7 @@ def _take_names(dispatch: Dispatch, debug: Any, donated: Any) -> None:
 def _take_lowering(dispatch: Dispatch, jaxpr: Any) -> None:
     if dispatch.source is None:
         dispatch.program = jaxpr if dispatch.program is None else dispatch.program
-        debug = _debug_info(jaxpr)
-        dispatch.names, dispatch.source = _arg_names(debug, len(jaxpr.in_avals)), _source(debug)
+        _take_names(dispatch, _debug_info(jaxpr), jaxpr.in_avals)
 
 
 _TAKES: dict[str, Callable[..., None]] = {

@@ -232,57 +232,19 @@ class Internals:
     # --- hooks ------------------------------------------------------------------------------------------------
 
     def around_traces(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(frame, the type that is traced, the graph to be made, options)` before and `end(its result, the
-        concrete function or None)` after every trace."""
-
-        def around(original: Any) -> Any:
-            def create(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
-                frame = sys._getframe(1)
-                begun = begin(frame, function_type, func_graph, tracing_options)
-                made = None
-                try:
-                    made = original(function_type, type_context, func_graph, tracing_options)
-                    return made
-                finally:
-                    end(begun, made)
-
-            return create
-
-        return _wrapped(names.TRACE, around)
+        """Call `begin(frame, the type that is traced, its context, the graph to be made, options)` before and
+        `end(its result, the concrete function or None)` after every trace."""
+        return _bracketed(names.TRACE, begin, end)
 
     def around_variables(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(initializers)` before and `end(its result)` after a function's variables get their first
-        values."""
-
-        def around(original: Any) -> Any:
-            def initialize(self: Any, initializers: Any) -> Any:
-                begun = begin(initializers)
-                try:
-                    return original(self, initializers)
-                finally:
-                    end(begun)
-
-            return initialize
-
-        return _wrapped(names.VARIABLES, around)
+        """Call `begin(frame, the function, initializers)` before and `end(its result, None)` after a function's
+        variables get their first values."""
+        return _bracketed(names.VARIABLES, begin, end)
 
     def around_gradients(self, begin: Begin, end: End) -> Patch | None:
-        """Call `begin(what makes them)` before and `end(its result, the graphs or None)` after the forward and the
-        backward are made of a function that is called under a tape."""
-
-        def around(original: Any) -> Any:
-            def build(self: Any, outputs: Any, inference_args: Any, input_tangents: Any) -> Any:
-                begun = begin(self)
-                made = None
-                try:
-                    made = original(self, outputs, inference_args, input_tangents)
-                    return made
-                finally:
-                    end(begun, made)
-
-            return build
-
-        return _wrapped(names.GRADIENTS, around)
+        """Call `begin(frame, what makes them, …)` before and `end(its result, the graphs or None)` after the forward
+        and the backward are made of a function that is called under a tape."""
+        return _bracketed(names.GRADIENTS, begin, end)
 
     def around_autograph(self, rewritten: Callable[[int, int], object], least_ns: int) -> Patch | None:
         """Call `rewritten(begin, end)` after a function was rewritten by AutoGraph, where that took `least_ns`."""
@@ -427,6 +389,24 @@ class Internals:
         sync = getattr(getattr(getattr(tensorflow, "test", None), "experimental", None), "sync_devices", None)
         if sync is not None:
             sync()
+
+
+def _bracketed(hook: Hook, begin: Begin, end: End) -> Patch | None:
+    """Call `begin(frame, …)` with the caller's frame and what it gives before each call of what the hook names, and
+    `end(its result, that of the call)` after it."""
+
+    def around(original: Any) -> Any:
+        def call(*args: Any) -> Any:
+            begun, made = begin(sys._getframe(1), *args), None
+            try:
+                made = original(*args)
+                return made
+            finally:
+                end(begun, made)
+
+        return call
+
+    return _wrapped(hook, around)
 
 
 def _wrapped(hook: Hook, around: Callable[[Any], Any]) -> Patch | None:

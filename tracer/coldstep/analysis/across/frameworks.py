@@ -202,24 +202,20 @@ def slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
 
 def compiled_for(trace: Trace, process: int, name: str) -> list[Compile]:
     """The variants of the user's own functions that count for the steps of that name, one cut short included."""
-    counted = {
-        compile_
-        for row in trace.intervals
-        if row.kind == "step" and (row.process, row.name or "") == (process, name)
-        for compile_ in row.compiles
-    }
+    counted = _in_steps(trace, process, name)
     return [row for row in trace.compiles if row.id in counted and is_variant(row)]
 
 
 def _compiled_before(trace: Trace, process: int) -> list[Compile]:
     """The variants of the user's own functions that were compiled outside of all steps: ahead of time, to warm up."""
-    stepped = {
-        compile_
-        for row in trace.intervals
-        if row.kind == "step" and row.process == process
-        for compile_ in row.compiles
-    }
+    stepped = _in_steps(trace, process)
     return [row for row in trace.compiles if row.process == process and row.id not in stepped and is_variant(row)]
+
+
+def _in_steps(trace: Trace, process: int, name: str | None = None) -> set[str]:
+    """The ids of what compiled in steps, of that name only where one is given."""
+    own = (row for row in trace.intervals if row.kind == "step" and row.process == process)
+    return {compile_ for row in own if name in (None, row.name or "") for compile_ in row.compiles}
 
 
 def _stack_of(trace: Trace, process: int, compiles: Sequence[Compile]) -> tuple[str, str]:

@@ -251,10 +251,9 @@ class _Alignment:
         rank = {node: at for at, node in enumerate(left)}
         return sorted(pairs, key=lambda pair: rank[pair[0]])
 
-    def _regions(self, side: _Program, at: int) -> list[list[Node]]:
+    def _regions(self, side: _Program, at: int) -> Iterator[list[Node]]:
         """Per pair of anchors, the operations that it is the first to need."""
         taken: set[Node] = set()
-        regions: list[list[Node]] = []
         for pair in self.pairs:
             region: list[Node] = []
             wanted = list(side.operands[pair[at]])
@@ -265,8 +264,7 @@ class _Alignment:
                 taken.add(node)
                 region.append(node)
                 wanted += side.operands[node]
-            regions.append(sorted(region, key=_order))
-        return regions
+            yield sorted(region, key=_order)
 
     def _match(self, left: list[Node], right: list[Node]) -> None:
         """Pair the equal operations of a stretch, those first that have most around them in common."""

@@ -12,6 +12,7 @@ from coldstep._util.slotted import slotted
 from coldstep.analysis.array_texts import CannotMakeUp
 from coldstep.analysis.patterns import dims
 from coldstep.analysis.ready.literals import GIVEN, Argument, arguments, can_be_made, imports, value
+from coldstep.analysis.remedies.edits import parsed
 from coldstep.model import Change, Compile, Location, Trace, Within
 from coldstep.signature import Signature, array_of
 from coldstep.vocabulary import PACKAGES
@@ -340,12 +341,7 @@ def _with_sizes(text: str, before: str | None) -> str:
 def _parsed(trace: Trace, place: Location | None) -> ast.Module | None:
     """A line of the program's, taken apart; None where it is no statement by itself."""
     code = trace.code.get((place.file, place.line), "") if place is not None else ""
-    for text in (code, f"{code}\n pass") if code else ():  # the head of a block is no statement by itself
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    return None
+    return parsed(code) if code else None
 
 
 def _at(place: Location | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
@@ -132,7 +132,7 @@ def _deciding(group: list[_Reason]) -> _Reason:
     return next(special, group[-1])
 
 
-def _by_argument(reasons: list[_Reason]) -> list[list[_Reason]]:
+def _by_argument(reasons: Iterable[_Reason]) -> list[list[_Reason]]:
     """The reasons by what differed, the costliest first, and what is not known last."""
     groups: dict[tuple[str, str | None], list[_Reason]] = defaultdict(list)
     for reason in reasons:
@@ -230,13 +230,12 @@ def _by_code(trace: Trace) -> Iterator[list[Compile]]:
     yield from by_code.values()
 
 
-def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
+def _reasons(trace: Trace, rows: list[Compile]) -> Iterator[_Reason]:
     """Why each further variant of a code was made: as a recompile, or for another module."""
     recompiled = {row.compile: row for row in trace.recompiles}
-    reasons = []
     for previous, row in zip([None, *rows], rows, strict=False):
         if row.id in recompiled:
-            reasons.append(_of_recompile(recompiled[row.id], row))
+            yield _of_recompile(recompiled[row.id], row)
         elif previous and row.outcome != "limit" and (change := explain(trace, row, previous).change) is not None:
             constant = change.mechanism in ("module_attribute", "python_scalar")
             names = {"argument": str(change.argument), "dtype": dtype_name(change.after), "sources": _source(change)}
@@ -250,8 +249,7 @@ def _reasons(trace: Trace, rows: list[Compile]) -> list[_Reason]:
                 chosen, case = MADE_ONCE, Case(case.id, {"once": once.code}, place)
             alike = remedies(chosen, case)
             words = alike[0].text
-            reasons.append(_Reason(row, change.mechanism, change.argument, change.before, change.after, words, alike))
-    return reasons
+            yield _Reason(row, change.mechanism, change.argument, change.before, change.after, words, alike)
 
 
 def _source(change: Change) -> str:

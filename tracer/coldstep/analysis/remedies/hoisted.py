@@ -98,12 +98,10 @@ def _names(function: ast.FunctionDef, but: ast.ClassDef) -> Iterator[ast.Name]:
     return (each for each in ast.walk(function) if isinstance(each, ast.Name) and each not in within)
 
 
-def _renamed(block: Block, uses: list[ast.Name], name: str, after: int, last: int) -> list[str]:
+def _renamed(block: Block, uses: list[ast.Name], name: str, after: int, last: int) -> Iterator[str]:
     """The lines between two with another name in the place of each use."""
-    lines = []
     for number in range(after + 1, last + 1):
         line = block.lines[number - block.first].encode()
         for use in sorted((each for each in uses if each.lineno == number), key=lambda each: -each.col_offset):
             line = line[: use.col_offset] + name.encode() + line[use.end_col_offset :]
-        lines.append(line.decode())
-    return lines
+        yield line.decode()

@@ -101,16 +101,14 @@ def _older(before: Signature, after: Signature) -> list[str]:
     return [name for name in _new(before, after) if name in older]
 
 
-def _new(before: Signature, after: Signature) -> list[str]:
+def _new(before: Signature, after: Signature) -> Iterator[str]:
     """Names that have come; but those that an input of the same type may just have had no name for are none."""
     unnamed = _unnamed(before) - _unnamed(after)
-    new = []
     for name in sorted((name for name in after.inputs if name not in before.inputs), key=_is_made):
         if unnamed[type_ := after.inputs[name]]:
             unnamed[type_] -= 1
         else:
-            new.append(name)
-    return new
+            yield name
 
 
 def _unnamed(signature: Signature) -> Counter[str]:

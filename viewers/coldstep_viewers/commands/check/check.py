@@ -207,13 +207,9 @@ def _baselines(paths: Sequence[str]) -> tuple[list[Trace | Summary], list[str]]:
 def _rendered(checked: ci.Checked, format_: str) -> str:
     if format_ == "json":
         return json.dumps(ci.as_json(checked), indent=2)
-    if format_ == "junit":
-        return ci.junit(checked)
-    if format_ == "markdown":
-        return ci.summary(checked)
     if format_ == "github":
         return ci.github(checked, os.environ.get("GITHUB_WORKSPACE", ""))
-    return ci.text(checked)
+    return {"junit": ci.junit, "markdown": ci.summary, "text": ci.text}[format_](checked)
 
 
 def _show(checked: ci.Checked, format_: str) -> None:

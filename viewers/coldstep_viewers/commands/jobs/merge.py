@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from coldstep.converting.rewrite import merge, ranks_in
 from coldstep.errors import TraceError
 from coldstep.job.parts import parts_of
 from coldstep.loading import load
+from coldstep.recording.garbage import none_collected
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
 from coldstep_viewers.commands.shared import echo_json, exit_with, say_left_out
@@ -127,11 +127,8 @@ def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple
 
 def _about(path: str) -> tuple[str, int | None]:
     """What kind of rank a trace is of, and its number."""
-    gc.disable()  # of a trace's millions of objects none is garbage
-    try:
+    with none_collected():
         trace = load(path, job=False)
-    finally:
-        gc.enable()
     return kind(trace), trace.processes[0].rank
 
 
