@@ -11,8 +11,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.values import attribute
 
 _ABSENT: Any = object()
