@@ -364,6 +364,8 @@ class Children:
             ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
             self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what a wait for it was for is not known.")
         for child in list(self._known.values()):
+            child.next_look_ns = 0
+            self._look_into(child)
             self._tell(child, ns, _exit_code(child))
         self._known.clear()
         for pid in self._left_word():  # below a process that has no trace

@@ -221,7 +221,7 @@ def test_what_a_process_has_imported_is_looked_for_the_more_seldom_the_longer_it
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(memory, "framework", lambda pid: asked.append(pid) or "")
-    sink: Any = type("Sink", (), {"follows_children": False})
+    sink: Any = type("Sink", (), {"follows_children": False, "emit": lambda _: None})
     below = children.Children(sink, "process")
     for age_s, looks in ((0, 5), (1, 5), (60, 1)):
         child = children._Child(1, clock.now() - age_s * 1_000_000_000, "python", None, None, 2)
@@ -230,6 +230,9 @@ def test_what_a_process_has_imported_is_looked_for_the_more_seldom_the_longer_it
             below._look_into(child)
             time.sleep(0.1)
         assert len(asked) == looks
+    below._known[1] = child
+    below.finish()
+    assert len(asked) == 2  # as the trace ends, whatever is still there is looked into once more
 
 
 @pytest.mark.timing
