@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dis import Instruction
 from functools import lru_cache
 from types import CodeType
-from typing import NamedTuple
 
 from coldstep._util.expressions import expression
+from coldstep.named_tuple import NamedTuple
 
 # Python 3.11: "LOAD_FAST"
 # Python 3.11: "LOAD_CLASSDEREF"

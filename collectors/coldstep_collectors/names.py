@@ -11,8 +11,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.values import attribute
 
 _ABSENT: Any = object()
@@ -59,9 +60,12 @@ class Form(NamedTuple):
             if isinstance(value, (type, ModuleType)):
                 return has_fields(value, self.has)
             codes = [function.__code__ for function in _behind(value)]
-            return any({*self.has} <= {*variables(code)} and {*self.says} <= {*_said_by(code)} for code in codes)
+            return any({*self.has} <= {*variables(code)} and self._is_said_by(code) for code in codes)
         except Exception:  # an object of the framework's that answers in its own way
             return False
+
+    def _is_said_by(self, code: CodeType) -> bool:
+        return not self.says or {*self.says} <= {*_said_by(code)}  # thousands of names, in all of PyTorch's forms
 
 
 class Hook:

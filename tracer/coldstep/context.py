@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from coldstep._util.expressions import expression
+from coldstep.named_tuple import NamedTuple
 
 
 class Form(NamedTuple):

@@ -10,9 +10,10 @@ import dis
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep._util.slotted import slotted
+from coldstep.named_tuple import NamedTuple
 from coldstep.places import variables
 from coldstep_collectors.bytecode import accesses
 from coldstep_collectors.values import own_parts

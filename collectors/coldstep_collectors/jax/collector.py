@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep import context as forms
 from coldstep._util.figures import duration
@@ -23,6 +23,7 @@ from coldstep.clock import now
 from coldstep.collector import AheadSink
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, End
+from coldstep.named_tuple import NamedTuple
 from coldstep.places import frames
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private.caches import Lookup, Lookups

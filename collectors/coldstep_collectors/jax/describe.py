@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from traceback import walk_tb
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep import context as forms
 from coldstep.events import Args
+from coldstep.named_tuple import NamedTuple
 from coldstep.places import Places, absolute, location, location_of
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private import flax

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
+from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.jax._private import signatures as private
 from coldstep_collectors.jax._private.hooks import Dispatch, Internals, Leaf, has_run
 from coldstep_collectors.jax.describe import Describer

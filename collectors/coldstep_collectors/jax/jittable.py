@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep.events import Args
+from coldstep.named_tuple import NamedTuple
 from coldstep.places import Places, arguments, location_of
 from coldstep_collectors.bytecode import loops, with_nested
 from coldstep_collectors.values import attribute, globals_read, held

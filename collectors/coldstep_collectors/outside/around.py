@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import reduce, wraps
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import Args, Begin, End
+from coldstep.named_tuple import NamedTuple
 from coldstep.places import Places
 from coldstep.vocabulary import OURS
 from coldstep_collectors.patch import Patch, undo_all

@@ -46,6 +46,7 @@ _TRACKERS = ("resource_tracker", "semaphore_tracker")
 _LOADER = "torch.utils.data."  # the module of what a DataLoader's worker runs
 _LEAST_LIFE_NS = 100_000_000  # a new Python that ends sooner had no time to import a framework
 _LEAST_WORK_NS = 100_000_000  # of processor time: what was there before the trace and used less did nothing in it
+_LOOKS = 16  # into what a process has imported, in the time in which it becomes twice as old
 _MOST_FORKS = 100  # that ended before anybody looked, and are told of
 
 
@@ -76,6 +77,7 @@ class _Child:
     busy_since: int | None = None  # of a pool's worker: since when it has been using its processor
     busy_cpu_ns: int = 0
     seen_ns: int = 0
+    next_look_ns: int = 0  # into what it has imported
 
 
 class Children:
@@ -86,6 +88,7 @@ class Children:
         self._collector = collector
         self._since_ns = now()
         self._known: dict[int, _Child] = {}
+        self._processes = memory.Processes()
         self._pythons = 0  # those that run the user's own Python
         self._forks: list[tuple[int, str]] = []  # of which the process is not known yet: when, what it had imported
         self._forks_told = 0
@@ -208,7 +211,7 @@ class Children:
         try:
             # fails where there is no child at all, which is much quicker than a look at every process
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            below = memory.below(os.getpid())
+            below = self._processes.below(os.getpid())
         except ChildProcessError:
             below = []
         alive = {row.pid for row in below}
@@ -264,6 +267,11 @@ class Children:
         self._measure(child, row)
 
     def _look_into(self, child: _Child) -> None:
+        """Whether it has imported a framework, and is of the job: looked for the more seldom the longer it has run."""
+        ns = now()
+        if ns < child.next_look_ns:
+            return
+        child.next_look_ns = ns + (ns - child.begin_ns) // _LOOKS
         if not child.helper and not child.imported and (framework := memory.framework(child.pid)) is not None:
             child.imported = framework
         if self._has_door is not None and not child.followed:
@@ -356,6 +364,8 @@ class Children:
             ran = " ran below this one and is" if self._pythons == 1 else "es ran below this one and are"
             self._sink.note(f"{self._pythons} {NOT_TRACED}{ran} not traced: what a wait for it was for is not known.")
         for child in list(self._known.values()):
+            child.next_look_ns = 0
+            self._look_into(child)
             self._tell(child, ns, _exit_code(child))
         self._known.clear()
         for pid in self._left_word():  # below a process that has no trace

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 
-from coldstep import clock
 from coldstep._util.importhook import ImportHook
+from coldstep.clock import now
 from coldstep.collector import ProcessSink
 from coldstep.events import Args, Begin, End, Slice
 
@@ -53,7 +53,7 @@ class Imports:
 
     def begin(self, name: str) -> Loading:
         """See `coldstep._util.importhook.Listener`."""
-        start = clock.now()
+        start = now()
         outer = self._thread.package
         package = name.partition(".")[0]
         if package == outer or package in NO_PACKAGE:
@@ -63,7 +63,7 @@ class Imports:
     def end(self, loading: Loading) -> None:
         """See `coldstep._util.importhook.Listener`."""
         start, name, opened, outer = loading
-        end = clock.now()
+        end = now()
         if opened is not None:
             self._thread.package = outer
             self._emit(End(end, opened))

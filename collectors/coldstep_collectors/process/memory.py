@@ -6,6 +6,7 @@ ours, a fork of the program's could copy the lock of its import held.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import time
@@ -17,6 +18,7 @@ from coldstep_collectors.support import SUPPORT
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _MOST_BYTES = 1 << 14
+_SAME_S = 2.0  # after which the number of a process that has ended may be another's
 _CUT_CHARS = 15  # the kernel keeps no more of a name
 
 
@@ -64,20 +66,42 @@ def children_cpu_ns() -> int:
     return round((used.ru_utime + used.ru_stime) * 1e9)
 
 
-def below(pid: int) -> list[Stat]:
-    """All processes below one, parents first."""
-    children: dict[int, list[bytes]] = defaultdict(list)
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
+class Processes:
+    """The machine's, each read once: a machine has hundreds, and a read lets the program's thread run in between."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+        self._looked_at = 0.0
+
+    def below(self, pid: int) -> list[Stat]:
+        """All processes below one, parents first."""
+        self._look()
+        children: dict[str, list[str]] = defaultdict(list)
+        for entry, parent in self._parents.items():
+            children[parent].append(entry)
+        rows: list[Stat] = []
+        for parent in (above := [str(pid)]):
+            for entry in children.get(parent, ()):
+                with contextlib.suppress(OSError):  # gone already
+                    row = stat(entry)
+                    if str(row.parent) == parent:
+                        rows.append(row)
+                        above.append(entry)
+                    else:  # its parent has ended, and waits to be asked how
+                        del self._parents[entry]
+        return rows
+
+    def _look(self) -> None:
+        """Learn who started whom, of those that are new, and of those whose parent is gone."""
+        ago = time.monotonic() - self._looked_at
+        known = self._parents if ago < _SAME_S else {}
+        self._looked_at += ago
+        entries = set(os.listdir("/proc"))
+        self._parents = {each: above for each, above in known.items() if each in entries and above in entries}
+        for entry in filter(str.isdigit, entries.difference(self._parents)):
+            with contextlib.suppress(OSError):  # gone already
                 text = _read(f"/proc/{entry}/stat")
-            except OSError:
-                continue  # gone already
-            children[int(text[text.rindex(b")") + 4 :].split(None, 1)[0])].append(text)
-    rows = list(map(_parsed, children[pid]))
-    for row in rows:  # only these are read whole: a machine has hundreds of others
-        rows += map(_parsed, children.get(row.pid, ()))
-    return rows
+                self._parents[entry] = text[text.rindex(b")") + 4 :].split(None, 1)[0].decode()
 
 
 def words(pid: int) -> list[str]:

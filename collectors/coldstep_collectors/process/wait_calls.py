@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from coldstep.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from coldstep.model import WaitingHow

@@ -19,7 +19,7 @@ import weakref
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -616,6 +616,26 @@ def test_the_standard_library_belongs_to_who_imports_it(
     del sys.modules["wave"]
     importlib.import_module("wave")  # alone, and long: drawn, but no phase
     assert outline(sink.events) == ["=wave"]
+
+
+def test_a_module_takes_nine_calls_of_ours(hook: ImportHook, write: Write) -> None:
+    modules = [f"m{number}" for number in range(50)]
+    write(
+        {"many/__init__.py": f"from many import {', '.join(modules)}\n"} | {f"many/{name}.py": "" for name in modules}
+    )
+    collect(hook)
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and str(frame.f_globals.get("__name__")).startswith("coldstep")
+
+    sys.setprofile(count)
+    try:
+        importlib.import_module("many")
+    finally:
+        sys.setprofile(None)
+    assert calls <= 9 * (len(modules) + 1) + 10  # PyTorch has two thousand
 
 
 def test_a_failing_import_ends_its_phase(hook: ImportHook, write: Write) -> None:

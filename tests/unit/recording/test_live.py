@@ -121,12 +121,14 @@ def test_kernels_that_a_pool_builds_are_counted(tmp_path: Path) -> None:
 
     forward = emit(home, 1, "GPT.forward", None, compile="c0", args={"function": "GPT.forward"})
     emit(home, 2, "dynamo", "dynamo.trace")
-    assert recorder.under_way(11) == UnderWay("c0", "GPT.forward", 10, "dynamo.trace", 0, None)
+    assert recorder.under_way(11) == UnderWay("c0", "GPT.forward", 10, "dynamo.trace", 0, None, "Dynamo tracing")
     for ns in (10, 20):
         built = emit(pool, ns, "compile_file", "inductor.cpp")
         recorder.handle(events.End(ns + 5, built), pool)
     waits = emit(home, 30, "async_compile.wait", "inductor.cpp", args={"kernels": 3})
-    assert recorder.under_way(12_000_000_001) == UnderWay("c0", "GPT.forward", 12_000_000_000, "inductor.cpp", 2, 3)
+    assert recorder.under_way(12_000_000_001) == UnderWay(
+        "c0", "GPT.forward", 12_000_000_000, "inductor.cpp", 2, 3, "C++ compilation"
+    )
     found = recorder.under_way(12_000_000_001)
     assert found is not None
     assert line(found) == "compiling GPT.forward, 12 s: C++ compilation, kernels 2 of 3"

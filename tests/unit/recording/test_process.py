@@ -19,8 +19,9 @@ from scenarios import warm
 from sessions import check_ledger
 
 import coldstep
+from coldstep import clock
 from coldstep.pftrace.layout import RSS
-from coldstep_collectors.process import memory
+from coldstep_collectors.process import children, memory
 from coldstep_viewers.report.terminal import render
 
 MB = 1 << 20
@@ -166,6 +167,72 @@ def test_the_pool_of_inductors_compilers_is_at_work_while_it_ends_and_compiles_n
     with coldstep.trace(path, collectors=ONLY):
         exec(start, {"__name__": "torch._inductor.compile_worker.subproc_pool"})
     assert [row.what for row in coldstep.load(path).unplaced] == []
+
+
+def test_a_look_at_what_runs_below_reads_only_what_is_new_or_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    read = memory._read
+    monkeypatch.setattr(memory, "_read", lambda path: looked_at.append(path) or read(path))
+    processes, own = memory.Processes(), os.getpid()
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as shell:
+        [sleeps] = settled(processes, own, "sleep")
+        try:
+            first = {shell.pid, sleeps.pid}
+            assert f"/proc/{os.getppid()}/stat" in looked_at
+            looked_at.clear()
+            again = [row.pid for row in processes.below(own)]
+            assert first <= set(again)
+            assert again.index(shell.pid) == min(map(again.index, first)), "parents first"
+            assert {f"/proc/{pid}/stat" for pid in first} <= set(looked_at)
+            assert f"/proc/{os.getppid()}/stat" not in looked_at
+            with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as new:
+                assert new.pid in {row.pid for row in processes.below(own)}
+            assert new.pid not in {row.pid for row in processes.below(own)}
+            monkeypatch.setattr(memory, "_SAME_S", 0.0)  # the number of a process may be another's by now
+            processes.below(own)
+            assert f"/proc/{os.getppid()}/stat" in looked_at
+        finally:
+            os.kill(sleeps.pid, 9)
+
+
+def settled(processes: memory.Processes, own: int, name: str) -> list[memory.Stat]:
+    """Those of a name that run below, once there is one."""
+    deadline = time.monotonic() + 20
+    while not (rows := [row for row in processes.below(own) if row.name == name]):
+        assert time.monotonic() < deadline
+    return rows
+
+
+def test_a_process_whose_parent_has_ended_is_below_no_longer() -> None:
+    processes, own = memory.Processes(), os.getpid()
+    with subprocess.Popen(["sh", "-c", "sleep 60 & read line"], stdin=subprocess.PIPE) as shell:
+        [left] = settled(processes, own, "sleep")
+        assert shell.stdin is not None
+        shell.stdin.close()
+        while memory.words(shell.pid):  # it has ended, and nobody has asked how
+            time.sleep(0.01)
+        below = {row.pid for row in processes.below(own)}
+        assert (left.pid in below, shell.pid in below) == (False, True)
+        os.kill(left.pid, 9)
+
+
+def test_what_a_process_has_imported_is_looked_for_the_more_seldom_the_longer_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(memory, "framework", lambda pid: asked.append(pid) or "")
+    sink: Any = type("Sink", (), {"follows_children": False, "emit": lambda _: None})
+    below = children.Children(sink, "process")
+    for age_s, looks in ((0, 5), (1, 5), (60, 1)):
+        child = children._Child(1, clock.now() - age_s * 1_000_000_000, "python", None, None, 2)
+        asked.clear()
+        for _ in range(5):
+            below._look_into(child)
+            time.sleep(0.1)
+        assert len(asked) == looks
+    below._known[1] = child
+    below.finish()
+    assert len(asked) == 2  # as the trace ends, whatever is still there is looked into once more
 
 
 @pytest.mark.timing

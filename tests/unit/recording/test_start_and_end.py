@@ -53,6 +53,28 @@ def test_a_trace_of_nothing_loads_no_collector_of_a_framework_and_reads_nothing_
     assert set(left) - set(entered) <= {"resource"}
 
 
+def test_no_class_of_ours_is_written_as_text_and_compiled_field_by_field(tmp_path: Path) -> None:
+    done = program.run(
+        """
+        import dataclasses, typing
+        made = []
+        def counted(real):
+            def make(*args, **options):
+                made.append(args)
+                return real(*args, **options)
+            return make
+        typing.NamedTupleMeta.__new__ = counted(typing.NamedTupleMeta.__new__)
+        dataclasses._process_class = counted(dataclasses._process_class)
+        import coldstep
+        with coldstep.trace("t.pftrace"):
+            pass
+        print([name for name in map(str, made) if "coldstep" in name])
+        """,
+        tmp_path,
+    )
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.jax
 def test_a_framework_s_collector_is_loaded_when_the_framework_is_and_that_is_our_time(tmp_path: Path) -> None:
     done = program.run(

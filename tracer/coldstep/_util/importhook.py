@@ -38,8 +38,10 @@ class ImportHook:
     def __init__(self) -> None:
         self.listener: Listener | None = None
         # No locks: a fork could copy one that is held. Appending to and popping from a deque are atomic.
-        self._waiting: dict[str, deque[Callback]] = {}
-        self._executed: set[str] = set()
+        self.waiting: dict[str, deque[Callback]] = {}
+        """Whom to call back, by module."""
+        self.executed: set[str] = set()
+        """The modules that have run to their end."""
 
     def install(self) -> None:
         """Go to the front of `sys.meta_path`."""
@@ -50,23 +52,23 @@ class ImportHook:
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(self)
         self.listener = None
-        self._waiting.clear()
-        self._executed.clear()
+        self.waiting.clear()
+        self.executed.clear()
 
     def when_imported(self, module: str, callback: Callback) -> None:
         """Call `callback` with the module: at once if it is fully imported, else as its execution ends."""
         if (imported := self._imported(module)) is not None:
             _call(callback, imported)
             return
-        self._waiting.setdefault(module, deque()).append(callback)
+        self.waiting.setdefault(module, deque()).append(callback)
         if (imported := self._imported(module)) is not None:  # meanwhile, by another thread
-            self._call_back(module, imported)
+            self.call_back(module, imported)
 
     def _imported(self, module: str) -> ModuleType | None:
         """The module, if it has run to its end."""
         loaded = sys.modules.get(module)
-        # `_executed` covers the moment in which the module has run, but is still marked as initializing
-        return loaded if loaded is not None and (module in self._executed or not _initializing(loaded)) else None
+        # `executed` covers the moment in which the module has run, but is still marked as initializing
+        return loaded if loaded is not None and (module in self.executed or not _initializing(loaded)) else None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -80,22 +82,14 @@ class ImportHook:
     def watch(self, spec: ModuleSpec) -> None:
         """Wrap a spec's loader until the module runs."""
         loader: Any = spec.loader
-        if spec.has_location and hasattr(loader, "exec_module") and hasattr(loader, "create_module"):
-            watched: Any = _Loader(self, spec, loader)
+        create, execute = getattr(loader, "create_module", None), getattr(loader, "exec_module", None)
+        if spec.has_location and create is not None and execute is not None:
+            watched: Any = _Loader(self, spec, loader, create, execute)
             spec.loader = watched
 
-    def executed(self, name: str, module: ModuleType) -> None:
-        """`name` has run to its end: call back whoever waits for it."""
-        self._executed.add(name)
-        if name in self._waiting:
-            self._call_back(name, sys.modules.get(name, module))  # a module may put another in its place
-
-    def executing(self, name: str) -> None:
-        """`name` is about to run, perhaps again (`reload`)."""
-        self._executed.discard(name)
-
-    def _call_back(self, name: str, module: ModuleType) -> None:
-        waiting = self._waiting.get(name)
+    def call_back(self, name: str, module: ModuleType) -> None:
+        """Call back whoever waits for a module, which has run to its end."""
+        waiting = self.waiting.get(name)
         while waiting:
             try:
                 callback = waiting.popleft()
@@ -125,18 +119,19 @@ def _as_importlib(function: Function) -> Function:
 class _Loader:
     """Stands in for a module's loader up to the moment at which the module runs: only there it does more.
 
-    What is assigned to it is assigned to the real loader, and found here: other tools set `exec_module`.
+    What is assigned to it is assigned to the real loader, and found here: other tools set `exec_module`. Until then
+    nothing of the real one is looked up: importlib asks twice for each method of a framework's two thousand loaders.
     """
 
     __slots__ = ("__weakref__", "_create", "_exec", "_hook", "_real", "_spec")
 
-    def __init__(self, hook: ImportHook, spec: ModuleSpec, real: Any) -> None:
-        # each a slot's own setter: `object.__setattr__` looks the name up first, two thousand times for PyTorch
+    def __init__(self, hook: ImportHook, spec: ModuleSpec, real: Any, create: Any, execute: Any) -> None:
+        # each a slot's own setter: `object.__setattr__` looks the name up first
         _set_hook(self, hook)
         _set_spec(self, spec)
         _set_real(self, real)
-        _set_create(self, real.create_module)
-        _set_exec(self, real.exec_module)
+        _set_create(self, create)
+        _set_exec(self, execute)
 
     # isinstance(spec.loader, SourceFileLoader), == and pickle answer as the real loader does
     __class__: Any = property(lambda self: type(self._real))
@@ -146,24 +141,16 @@ class _Loader:
             self._spec.loader = self._real
         return getattr(self._real, name)
 
-    @property
-    def exec_module(self) -> Any:
-        attribute = self._real.exec_module
-        return self._exec_module if attribute == self._exec else attribute
-
-    @property
-    def create_module(self) -> Any:
-        attribute = self._real.create_module
-        return self._create_module if attribute == self._create else attribute
-
     def __setattr__(self, name: str, value: Any) -> None:
+        _set_class(self, _Changed)
         setattr(self._real, name, value)
 
     def __delattr__(self, name: str) -> None:
         delattr(self._real, name)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._real == (other._real if type(other) is _Loader else other))
+        theirs: Any = other
+        return bool(self._real == (theirs._real if type(other) in (_Loader, _Changed) else other))
 
     def __hash__(self) -> int:
         return hash(self._real)
@@ -178,7 +165,7 @@ class _Loader:
         return self._real.__reduce_ex__(protocol)
 
     @_as_importlib
-    def _create_module(self, spec: ModuleSpec) -> Any:
+    def create_module(self, spec: ModuleSpec) -> Any:
         """The real loader's, announced where it can take time (an extension is loaded by the linker here)."""
         create = self._create
         listener = self._hook.listener
@@ -191,24 +178,47 @@ class _Loader:
             listener.end(token)
 
     @_as_importlib
-    def _exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Put the real loader back, then run the module with it."""
         real, spec, hook = self._real, self._spec, self._hook
+        name = spec.name
         if spec.loader is self:  # another tool may have put its own around ours
             spec.loader = real
         if getattr(module, "__loader__", None) is self:
             module.__loader__ = real
-        hook.executing(spec.name)
+        executed = hook.executed
+        executed.discard(name)  # it may run again (`reload`)
         listener = hook.listener
-        token = listener.begin(spec.name) if listener is not None else None
-        try:
+        if listener is None:
             self._exec(module)
-        finally:
-            if listener is not None:
+        else:
+            token = listener.begin(name)
+            try:
+                self._exec(module)
+            finally:
                 listener.end(token)
-        hook.executed(spec.name, module)
+        executed.add(name)
+        if name in hook.waiting:
+            hook.call_back(name, sys.modules.get(name, module))  # a module may put another in its place
+
+
+class _Changed(_Loader):
+    """The same, once something was assigned to it."""
+
+    __slots__ = ()
+
+    @property
+    def exec_module(self) -> Any:
+        attribute = self._real.exec_module
+        return super().exec_module if attribute == self._exec else attribute
+
+    @property
+    def create_module(self) -> Any:
+        attribute = self._real.create_module
+        return super().create_module if attribute == self._create else attribute
 
 
 _set_hook, _set_spec, _set_real, _set_create, _set_exec = (
     vars(_Loader)[name].__set__ for name in ("_hook", "_spec", "_real", "_create", "_exec")
 )
+_set_class = vars(object)["__class__"].__set__

@@ -8,6 +8,9 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+SIGNALS = signal.valid_signals()
+"""All; Python makes these objects anew at each call."""
+
 
 class OwnThread:
     """A daemon thread called `name` that does `run()`, to which no signal is delivered."""
@@ -26,7 +29,7 @@ class OwnThread:
         """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         finally:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from typing import NamedTuple
 
 from coldstep._util.expressions import expression
+from coldstep.named_tuple import NamedTuple
 from coldstep.vocabulary import OURS
 
 FILE_SCHEMA = "coldstep/1"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from coldstep.named_tuple import NamedTuple
 from coldstep.rows.variants import LOADED
 
 

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from coldstep._util.threads import SIGNALS
 from coldstep.errors import contained
 from coldstep.recording.output import above_stderr
 
 _TERM = signal.SIGTERM
-_SPARE = max(signal.valid_signals())  # one that nobody uses
+_SPARE = max(SIGNALS)  # one that nobody uses
 _WORDS = 32  # more than any system's `struct sigaction` has; the handler is the first
 _slot: weakref.ref[_File] | None = None  # what faulthandler writes to, unless somebody has given it something else
 

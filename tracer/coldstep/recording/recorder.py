@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep import events
@@ -57,7 +56,7 @@ UNDECLARED = "that its vocabulary does not have"
 """Stands in the note on a word that a collector used and nobody declared."""
 
 
-@dataclass(slots=True)
+@slotted
 class UnderWay:
     """A compile that has not ended: of what, for how long, in which phase; how many of how many kernels are built."""
 
@@ -73,7 +72,7 @@ class UnderWay:
     """How many kernels are built."""
     kernels: int | None
     """Of how many; None where that is not known."""
-    words: str = field(default="", compare=False)
+    words: str = ""
     """The phase, in words."""
     after: str | None = None
     """The name of the `Ready` before it; None where there was none."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from coldstep.named_tuple import NamedTuple
 from coldstep.vocabulary.track_order import TRACKS, placed
 from coldstep.vocabulary.track_order import Track as Track
 

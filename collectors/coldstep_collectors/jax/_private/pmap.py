@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import Signature, signature
-from typing import Any, NamedTuple
+from typing import Any
 
+from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.jax._private.names import PMAP
 
 

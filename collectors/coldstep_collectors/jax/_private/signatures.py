@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from coldstep._util.slotted import slotted
+from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.jax._private.hooks import Dispatch, Internals, Leaf, partition, try_out
 from coldstep_collectors.jax._private.names import OPTIONS
 

@@ -10,8 +10,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
+from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.compile_memory import left
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla._private import names

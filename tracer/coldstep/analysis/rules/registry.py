@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from coldstep.analysis.remedies.blocks import Block, Written
 from coldstep.analysis.remedies.row import Row
@@ -24,6 +24,7 @@ from coldstep.analysis.rules import (
 )
 from coldstep.analysis.rules.tensorflow_slices import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Recompile, Remedy, Trace, Unrolled
+from coldstep.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from coldstep.analysis.advice import Seen
