@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 
 from markupsafe import Markup, escape
 
@@ -45,7 +45,7 @@ def programs(trace: Trace) -> Iterator[Shown]:
     """How the programs of recompiles differ from those that they replaced, then each of the user's, as far as there is
     room."""
     room = _MOST_CHARS
-    for shown in (*_differences(trace), *_whole(trace)):
+    for shown in chain(_differences(trace), _whole(trace)):
         room -= len(shown.text) + sum(len(cell) for table in shown.tables for row in table.rows for cell in row)
         if room < 0:
             yield Shown("the programs that there is no room for here: coldstep report --ir", "", Markup())
