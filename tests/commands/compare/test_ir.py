@@ -230,10 +230,14 @@ def test_operations_whose_line_is_not_known_stand_together() -> None:
     graph = (
         "# File: /repo/a.py:3 in f, code: y = x * 2 # File: /b.py:4 in g, code: z\n"
         "mul = x * 2\n\n# No stacktrace found for following nodes\nrelu = torch.relu(mul)\n"
-        "# File: /usr/lib/b.py:9 in f, code:\nadd = relu + 1\ndef forward(self):\nneg = -add\nsin = add.sin()"
+        "# File: /usr/lib/b.py:9 in f, code:\nadd = relu + 1\ndef forward(self):\nneg = -add\nsin = add.sin()\n"
+        "# ac_graph_id: 1 - PREFER_RECOMPUTE File: /repo/a.py:5 in g, code: x.cos()\ncos = sin.cos()\n"
+        "# Annotation: {'stage': 0} recompute: MUST_SAVE No stacktrace found for following nodes\ntan = cos.tan()\n"
+        "# \nexp = tan.exp()"
     )
     assert operations.by_place("fx", graph, "/repo") == {
-        ("/usr/lib/b.py", 9): {"+": 1}, ("a.py", 3): {"*": 1}, operations.UNKNOWN: {"torch.relu": 1, ".sin": 1},
+        ("/usr/lib/b.py", 9): {"+": 1}, ("a.py", 3): {"*": 1}, ("a.py", 5): {".cos": 1},
+        operations.UNKNOWN: {"torch.relu": 1, ".sin": 1, ".tan": 1, ".exp": 1},
     }  # fmt: skip
     assert operations.by_place("inductor_code", graph, "/repo") == {}
     known, unknown = {("a.py", 3): Counter("ab")}, {operations.UNKNOWN: Counter("a")}

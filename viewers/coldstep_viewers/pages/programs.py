@@ -158,7 +158,7 @@ def _form(diff: Diff) -> Iterator[str]:
         yield "  operations:"
         yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in diff.operations.items()])
     if diff.by_place:
-        yield "  by line of code, before → after:"
+        yield "  by line of code, only before → only after:"
         yield from _some(
             [f"    {at(row.file, row.line)}: {_times(row.before)} → {_times(row.after)}" for row in diff.by_place]
         )

@@ -34,10 +34,11 @@ INSTRUCTION = {
 # JAX 0.10: "    d:f32[8,2] = tanh c                        # /project/train.py:12:23 (train_step)"
 _JAXPR_PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?(?: |$)")
 # PyTorch 2.13: "        # File: /project/train.py:12 in train_step, code: y = torch.tanh(y * scale)"
-_FX_PLACE = re.compile(r"\s*# File: (?P<file>.+?):(?P<line>\d+) in ")
+# PyTorch 2.13: "        # ac_graph_id: 1 - PREFER_RECOMPUTE File: /project/train.py:12 in block, code: return x.sin()"
+_FX_PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
 # PyTorch 2.13: "        # No stacktrace found for following nodes"
 # PyTorch 2.13: "        def forward(self, y: "f32[8, 8][8, 1]cpu"):"
-_FX_NO_PLACE = re.compile(r"\s*(?:# No stacktrace|def forward\b)")
+_FX_BEGINS = re.compile(r"\s*(?:#|def forward\b)")
 
 Place = tuple[str, int]
 """A file, and a line of it."""
@@ -106,12 +107,11 @@ def places(form: str, text: str, root: str) -> list[Place]:
 
 
 def _of_fx(lines: list[str], root: str) -> Iterator[Place]:
-    """A comment names the place of what follows it."""
+    """A comment names the place of what follows it, or has none."""
     place = UNKNOWN
     for line in lines:
-        match = _FX_PLACE.match(line)
-        if match is not None or _FX_NO_PLACE.match(line):
-            place = _matched(match, root)
+        if _FX_BEGINS.match(line):
+            place = _matched(_FX_PLACE.match(line.partition(" File: ")[2]), root)
         yield place
 
 
