@@ -27,7 +27,7 @@ class Shown:
 
     title: str
     lines: str
-    """How many; empty of what is left out."""
+    """How many; empty where the program is left out."""
     text: Markup
     tables: list[Changes] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ def _changes(diff: Diff) -> Changes:
 
 
 def _rows(diff: Diff) -> Iterator[tuple[str, str, str]]:
-    """What was removed beside what was added after it."""
+    """The removed lines beside those added after them."""
     placed = zip(diff.changes, diff.places, strict=True)
     for is_changed, run in groupby(placed, key=lambda row: row[0][0] in "-+"):
         if not is_changed:
