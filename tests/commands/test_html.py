@@ -16,6 +16,7 @@ import generated_trace
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import Seen
+from markupsafe import escape
 from playwright.sync_api import Browser, expect
 from sample_trace import MS, sample
 
@@ -24,6 +25,7 @@ from coldstep._util.figures import duration, percent
 from coldstep.analysis.findings import findings
 from coldstep.model import Finding, GraphBreak, Trace
 from coldstep_viewers.report.html import page, summary
+from coldstep_viewers.safe_text import plain
 
 HOSTILE = "<script>window.hacked=1</script>\"'\\</script><!--\u2028\u202e{{7*7}}&lt;"
 
@@ -361,6 +363,18 @@ def test_programs_and_how_they_differ_are_there_where_they_were_kept(browser: Br
     for row in trace.compiles:
         trace.details[row.id].programs = {"stablehlo": "module\n" * 70_000}
     assert len(page(trace)) < 3_000_000
+
+
+def test_two_programs_of_a_strangers_stay_text_side_by_side() -> None:
+    trace = with_findings()
+    program = "{ lambda ; a:i32[4]. let\n    b:i32[4] = %s a  # /repo/%s.py:3:1 (f)\n  in (b,) }"
+    for id_, operation in (("c0", "neg"), ("c1", "sin")):
+        trace.details[id_].programs = {"jaxpr": program % (operation, HOSTILE)}
+    made = page(trace)
+    assert HOSTILE[:8] not in made.partition('id="programs"')[2].partition("</section>")[0]
+    line = f"{escape(plain(HOSTILE))}.py:3"
+    row = f"<td>{line}</td><td>%0:i32[4] = neg %1</td><td>%0:i32[4] = sin %2</td></tr>"
+    assert row in made
 
 
 def test_memory_over_time_is_drawn_where_it_was_recorded(browser: Browser, tmp_path: Path) -> None:

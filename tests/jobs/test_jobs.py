@@ -305,7 +305,9 @@ def test_a_pool_whose_workers_are_terminated_is_in_the_report(write: Write, tmp_
 
 @pytest.mark.torch
 def test_the_ranks_of_torchrun_are_one_job_and_its_agent_has_no_file(write: Write, tmp_path: Path) -> None:
-    done = run("coldstep", "run", "torchrun", "--nproc-per-node", "2", "ranks.py", cwd=tmp_path, OMP_NUM_THREADS="1")
+    command = ("torchrun", "--nproc-per-node", "2", "ranks.py")
+    words = ("--label", "n=2", "--label", "team=a=b", *command)
+    done = run("coldstep", "run", *words, cwd=tmp_path, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
     assert "torchrun.pftrace: 2 processes traced" in done.stderr
     assert sorted(path.name for path in tmp_path.glob("*.pftrace")) == [
@@ -316,6 +318,9 @@ def test_the_ranks_of_torchrun_are_one_job_and_its_agent_has_no_file(write: Writ
     assert_all_counted(trace, tmp_path)
     assert [row.rank for row in trace.processes] == [0, 1]
     assert [(row.process, row.cause) for row in trace.recompiles] == [(1, "shape")]
+    labels = [coldstep.load(path).run.labels for path in tmp_path.glob("*.pftrace")]
+    for each in (*labels, trace.run.labels):
+        assert (each["n"], each["team"]) == ("2", "a=b")
 
 
 # --- who is not ---------------------------------------------------------------------------------------------------

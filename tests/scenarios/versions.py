@@ -55,7 +55,8 @@ what the program expects. *Right*: of the programs that provoke something and th
 report says all of it: causes, arguments, values, findings. *Short*: it says less (`unknown`, a null), or nothing and
 also that something was not observed. *Wrong*: it says something else, or is silent without saying so. *Quiet*: of the
 programs that provoke nothing, those of which nothing was said. The second half of a stack, where there is one yet, is
-of the same programs without their marks, under `coldstep run`: their recompiles alone are held against them.
+of the same programs without their marks, under `coldstep run`: their recompiles alone are held against them. Below a
+table stands what was not right, and behind it the releases, with Python 3.11 where no other is named.
 
 This file is generated: `make versions` builds an environment for each release (once, in `.versions`; some take 7 GB)
 and runs everything; `make versions ONLY="jax==0.9.2 torch==2.13.0@3.13"` runs some of it and keeps what
@@ -249,7 +250,7 @@ def page(runs: Iterable[Run]) -> str:
         for marked, heading in ((True, title), (False, f"{title}, programs without marks")):
             mine = [run for run in runs if run.stack == stack and run.marked == marked]
             if mine:
-                parts += [f"## {heading}\n", *_table(mine), *(line for run in mine for line in _details(run, heading))]
+                parts += [f"## {heading}\n", *_table(mine), *_details(mine)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -267,18 +268,17 @@ def _table(runs: list[Run]) -> Iterator[str]:
     yield ""
 
 
-def _details(run: Run, title: str) -> Iterator[str]:
-    """What was not right on this release, program by program, and what it says that was not observed."""
-    lines = [
-        f"- {verdict}: `{row.program}`: {row.why}"
-        for verdict in (WRONG, SHORT, NOT_EXPRESSIBLE)
-        for row in run.others
-        if row.verdict == verdict
-    ]
-    lines += [f"- not observed: {text}" for text in run.missing]
-    if lines:
-        yield f"### {title} {run.release}, Python {run.python}\n"
-        yield "\n".join(lines) + "\n"
+def _details(runs: Iterable[Run]) -> Iterator[str]:
+    """What was not right, program by program, and what was not observed; and on which releases."""
+    releases: dict[str, list[str]] = {}
+    for verdict in (WRONG, SHORT, NOT_EXPRESSIBLE, "not observed"):
+        for run in runs:
+            name = run.release if run.python == _PYTHON else f"{run.release} with Python {run.python}"
+            of = [f"`{row.program}`: {row.why}" for row in run.others if row.verdict == verdict]
+            for text in run.missing if verdict == "not observed" else of:
+                releases.setdefault(f"{verdict}: {text}", []).append(name)
+    if releases:
+        yield "\n".join(f"- {text} ({', '.join(names)})" for text, names in releases.items()) + "\n"
 
 
 def main() -> int:

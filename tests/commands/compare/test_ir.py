@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,11 +19,12 @@ import sample_trace
 from click.testing import CliRunner, Result
 
 import coldstep
-from coldstep.analysis.programs import alignment, ir, stablehlo
+from coldstep.analysis.programs import alignment, ir, operations, stablehlo
 from coldstep.analysis.programs.sources import Spot, plain, readable
 from coldstep.model import Trace
 from coldstep_viewers.commands import cli
 from coldstep_viewers.pages.programs import side_by_side
+from coldstep_viewers.pages.programs_page import programs
 
 ROOT = Path(__file__).parents[3]
 
@@ -114,17 +117,39 @@ def test_a_run_keeps_programs_and_a_report_shows_them_with_their_source_lines(tm
         "import jax\n"
         "import numpy as np\n"
         "@jax.jit\n"
-        "def train_step(w, x):\n"
-        "    return jax.nn.relu(x @ w)\n"
-        "train_step(np.ones((4, 2), np.float32), np.ones((8, 4), np.float32))\n"
+        "def train_step(w, x, scale=None):\n"
+        "    y = jax.nn.relu(x @ w)\n"
+        "    if scale is not None:\n"
+        "        y = jax.lax.cond(y.sum() > 0, lambda y: y * scale, lambda y: -y, y)\n"
+        "    return y.sum()\n"
+        "w, x = np.ones((4, 2), np.float32), np.ones((8, 4), np.float32)\n"
+        "train_step(w, x)\n"
+        "train_step(w, x, np.float32(2))\n"
     )
     program.warm("jax", ["coldstep", "run", "--ir", "-o", str(trace), str(script)], tmp_path)
     said = run("report", "--ir", trace).stdout
-    [line] = [line for line in said.splitlines() if "stablehlo.dot_general" in line]
-    assert line.endswith("// train.py:5")
     assert not re.search(r"#loc\d", said)
+    [line, _] = [line for line in said.splitlines() if "stablehlo.dot_general %" in line and line.startswith("    %")]
+    assert line.endswith("// train.py:5")
+    variant = "=== c1 train_step (jax, variant 2)"
+    jaxpr, lowered = (said.partition(f"{variant}: {form}, ")[2] for form in ("jaxpr", "stablehlo"))
+    assert jaxpr.splitlines()[1:6] == [
+        "train.py:5  dot_general, custom_jvp_call",
+        "train.py:7  reduce_sum, gt, convert_element_type, cond, neg, mul",
+        "train.py:8  reduce_sum",
+        "no line     jit, max",
+        "",
+    ]
+    assert re.search(r"^train.py:7 +stablehlo\..*, stablehlo.multiply$", lowered, re.MULTILINE)
+    assert "Without their lines of code: parameter (" in said  # of the optimized HLO
+
+    differs = said.partition("=== train_step, c0 → c1: what differs\n")[2]
+    assert "    train.py:7: - → reduce_sum, gt, convert_element_type, cond, neg, mul\n" in differs
+    [multiplies] = [line for line in differs.splitlines() if "stablehlo.multiply %" in line]
+    assert multiplies.strip().startswith("+ ")
+    assert multiplies.endswith("  # train.py:7")
     rows = json.loads(run("report", "--ir", "--json", trace).stdout)["compiles"]
-    [first] = [row for row in rows if row["function"] == "train_step"]
+    first = next(row for row in rows if row["function"] == "train_step")
     assert set(first["ir"]) == {"jaxpr", "stablehlo", "optimized_hlo"}
     assert first["ir"]["jaxpr"]["text"] == coldstep.load(trace).details[first["id"]].programs["jaxpr"]
 
@@ -156,6 +181,89 @@ def test_what_differs_between_a_functions_compiles_under_dynamo(record: Record) 
     assert [line[0] for line in changes] == ["-", "+"]
     assert "* 0.25" in changes[0]
     assert "* 0.125" in changes[1]
+
+
+@pytest.mark.torch
+def test_a_report_shows_torchs_operations_and_what_differs_by_the_users_line(record: Record) -> None:
+    def train() -> None:
+        import torch
+
+        @partial(torch.compile, backend="aot_eager", dynamic=False)
+        def train_step(w: Any, x: Any, scale: float | None = None) -> Any:
+            y = torch.relu(x @ w)
+            if scale is not None:
+                y = torch.tanh(y * scale)  # its line
+            return y.sum()
+
+        w = torch.ones(4, 2, requires_grad=True)
+        for scale in (None, 2.5):
+            train_step(w, torch.ones(8, 4), scale).backward()
+
+    path = record(train, "dynamo")
+    said = run("report", "--ir", path).stdout
+    number = next(n for n, line in enumerate(Path(__file__).read_text().splitlines(), 1) if line.endswith("# its line"))
+    line = f"tests/commands/compare/test_ir.py:{number}"
+    forms = ("fx", "aot_joint_graph")
+    graph, joint = (said.partition(f"(dynamo, variant 2): {form}, ")[2].splitlines() for form in forms)
+    assert f"{line}  *, torch.tanh" in graph[:5]
+    of_line = next(text for text in joint if text.startswith(line))
+    assert of_line.endswith(
+        "torch.ops.aten.mul.Tensor (2), torch.ops.aten.tanh.default, torch.ops.aten.detach.default (2), "
+        "torch.ops.aten.tanh_backward.default"
+    )
+    differs = said.partition(": what differs\n")[2]
+    assert f"    {line}: - → *, torch.tanh\n" in differs
+    assert re.search(rf'\+ %\d+: "f32\[8, 2\]\[2, 1\]cpu" = torch.tanh\(%\d+\)  # {re.escape(line)}\n', differs)
+
+    shown = [shown for shown in programs(coldstep.load(path)) if "what differs" in shown.title]
+    rows = [row for table in shown[0].tables if table.form == "fx" for row in table.rows]
+    [tanh] = [row for row in rows if "torch.tanh" in row[2]]
+    assert (tanh[0], tanh[1]) == (line, "")
+    [summed] = [row for row in rows if ".sum()" in row[2]]
+    assert (summed[0], ".sum()" in summed[1]) == (line.replace(str(number), str(number + 1)), True)
+
+
+def test_operations_whose_line_is_not_known_stand_together() -> None:
+    """As older traces have them, and as PyTorch's own graphs do."""
+    jaxpr = "{ lambda ; a:f32[4]. let\n    b:f32[4] = neg a\n    c:f32[4] = neg b # \n  in (c,) }"
+    assert operations.by_place("jaxpr", jaxpr, "/repo") == {operations.UNKNOWN: {"neg": 2}}
+    graph = (
+        "# File: /repo/a.py:3 in f, code: y = x * 2 # File: /b.py:4 in g, code: z\n"
+        "mul = x * 2\n\n# No stacktrace found for following nodes\nrelu = torch.relu(mul)\n"
+        "# File: /usr/lib/b.py:9 in f, code:\nadd = relu + 1\ndef forward(self):\nneg = -add\nsin = add.sin()\n"
+        "# ac_graph_id: 1 - PREFER_RECOMPUTE File: /repo/a.py:5 in g, code: x.cos()\ncos = sin.cos()\n"
+        "# Annotation: {'stage': 0} recompute: MUST_SAVE No stacktrace found for following nodes\ntan = cos.tan()\n"
+        "# \nexp = tan.exp()"
+    )
+    assert operations.by_place("fx", graph, "/repo") == {
+        ("/usr/lib/b.py", 9): {"+": 1}, ("a.py", 3): {"*": 1}, ("a.py", 5): {".cos": 1},
+        operations.UNKNOWN: {"torch.relu": 1, ".sin": 1, ".tan": 1, ".exp": 1},
+    }  # fmt: skip
+    assert operations.by_place("inductor_code", graph, "/repo") == {}
+    known, unknown = {("a.py", 3): Counter("ab")}, {operations.UNKNOWN: Counter("a")}
+    assert operations.differing(unknown, unknown | {operations.UNKNOWN: Counter("b")}) == []
+    assert operations.differing(known, known) == []
+    assert operations.differing(unknown, known) == [
+        operations.Differing("a.py", 3, {}, {"a": 1, "b": 1}),
+        operations.Differing("", 0, {"a": 1}, {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("stablehlo", "a loc(#loc1) b\n"), ("stablehlo", ' a = "x" "x" '), ("jaxpr", "a:"), ("jaxpr", "a:b "),
+        ("jaxpr", " let a:b = c; "), ("jaxpr", " # a:1:"), ("fx", "# File: a:1 in "), ("fx", "# File: a:1"),
+        ("fx", "a: \"b\" = c"), ("optimized_hlo", "a = b] c"), ("lazy_ir", "%1 = a::b"),
+    ],
+)  # fmt: skip
+def test_a_long_text_of_a_strangers_is_read_in_no_time(form: str, line: str) -> None:
+    text = '#loc1 = loc("x")\n' + line * (60_000 // len(line))
+    begin = time.process_time()
+    operations.by_place(form, text, "/repo")
+    if form == "stablehlo":
+        readable(text, "/repo")
+    assert time.process_time() - begin < 5
 
 
 MODULE = """
@@ -238,6 +346,8 @@ def test_programs_are_kept_on_request_only(record: Record, monkeypatch: pytest.M
     done = run("report", "--ir", path)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "holds no programs" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert run("report", "--ir", "--format", "html", path).stderr == done.stderr
     assert run("diff", "--ir", path, path).exit_code == 2
 
 

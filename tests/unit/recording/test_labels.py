@@ -93,3 +93,11 @@ def test_what_is_no_label_is_one_line(tmp_path: Path, word: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "is not name=value" in done.stderr
+
+
+def test_the_labels_of_a_command_reach_its_processes_and_no_other_programs_variable_does() -> None:
+    of_the_job = {"COLDSTEP_LABELS": '{"n": "2", "commit": "mine"}', "GITHUB_SHA": "9fceb02d"}
+    assert labels({"n": "4"}, of_the_job) == {"commit": "mine", "n": "4"}
+    assert labels({}, of_the_job) == {"commit": "mine", "n": "2"}
+    for text in ("", "x", "[1]", '{"n": 2}', '{"N N": "2"}', "[" * 100_000):
+        assert labels({}, {"COLDSTEP_LABELS": text}) == {}

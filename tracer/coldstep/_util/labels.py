@@ -42,6 +42,8 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """Each label that the environment gives, and the variables that do: the first that is set counts."""
 
+OF_THE_JOB = "COLDSTEP_LABELS"
+"""The variable in which the processes of a command find its `--label`s: a JSON object."""
 _MOST, _MOST_CHARS = 32, 200
 # coldstep: "team"
 _NAME = expression(r"[a-z][a-z0-9_]{0,39}")
@@ -56,13 +58,26 @@ def is_name(text: str) -> bool:
 
 
 def labels(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The labels of a process: those of its environment; given ones override them."""
+    """The labels of a process: those of its environment; its job's override them, and given ones all."""
     from_environment = {}
     for name, variables in VARIABLES.items():
         value = next((text for each in variables if (text := environment.get(each, "")) not in _NOTHING), None)
         if value is not None:
             from_environment[name] = value
-    return {name: _harmless(name, value) for name, value in (from_environment | dict(given)).items()}
+    all_labels = from_environment | _of_the_job(environment) | dict(given)
+    return {name: _harmless(name, value) for name, value in all_labels.items()}
+
+
+def _of_the_job(environment: Mapping[str, str]) -> dict[str, str]:
+    text = environment.get(OF_THE_JOB)
+    if not text:
+        return {}
+    import json  # for a labelled command's processes alone
+
+    try:
+        return labels_in(json.loads(text))
+    except (ValueError, RecursionError):  # another program's variable
+        return {}
 
 
 def labels_in(from_trace: object) -> dict[str, str]:

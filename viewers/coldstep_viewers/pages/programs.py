@@ -1,18 +1,24 @@
-"""Programs as text: those of one trace (`report --ir`), and two side by side (`diff --ir`)."""
+"""Programs as text: those of one trace (`report --ir`), and two side by side (`compare --ir`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import chain, islice
 from typing import Any
 
 from coldstep._util.figures import count
 from coldstep.analysis.programs.alignment import Place
-from coldstep.analysis.programs.ir import Diff, Inputs, Pair
+from coldstep.analysis.programs.ir import Diff, Inputs, Pair, compare
+from coldstep.analysis.programs.operations import UNKNOWN, by_place
 from coldstep.analysis.programs.sources import Spot, readable
 from coldstep.model import Compile, Trace
 from coldstep_viewers.safe_text import short
 
+_COMPARED_LINES = 2_000
+_COMPARED_CHARS = 100_000
+TOO_LONG = "They are too long to be compared here: coldstep compare --ir compares them"
+_MOST_PLACE_CHARS = 60
 _MOST_PLACES = 3
 _MOST_SPOTS = 4
 _MOST_LINES = 60
@@ -25,17 +31,49 @@ _UNSOURCED = (
 
 
 def programs(trace: Trace) -> Iterator[str]:
-    """Every program that the trace has kept."""
+    """Every program that the trace has kept, with its operations by line of code; and how those of recompiles differ
+    from those that they replaced."""
     for row in trace.compiles:
         for form, text in trace.details[row.id].programs.items():
-            shown = readable(text, trace.run.root) if form == "stablehlo" else text
-            yield f"=== {_name(row, row.stack)}: {form}, {count(shown.count(chr(10)) + 1, 'line')}"
-            yield shown
-            yield ""
+            operations, shown = whole(form, text, trace.run.root)
+            number = shown.count("\n") + 1
+            yield f"=== {_name(row, row.stack)}: {form}, {count(number, 'line')}"
+            yield from (*operations, shown, "")
+    for title, pair in differences(trace):
+        yield f"=== {title}"
+        yield from side_by_side(pair) if pair is not None else (TOO_LONG,)
+        yield ""
 
 
-def side_by_side(pair: Pair) -> Iterator[str]:
-    """How two programs differ."""
+def differences(trace: Trace) -> Iterator[tuple[str, Pair | None]]:
+    """How the programs of recompiles differ from those that they replaced; None of those that are too long to be
+    compared in no time."""
+    by_id = {row.id: row for row in trace.compiles}
+    for row in trace.recompiles:
+        before, after = by_id.get(row.previous or ""), by_id[row.compile]
+        texts = [[*trace.details[each.id].programs.values()] for each in (before, after) if each is not None]
+        if before is not None and before.stack == after.stack and all(texts):
+            is_small = all(
+                text.count("\n") <= _COMPARED_LINES and len(text) <= _COMPARED_CHARS for text in chain(*texts)
+            )
+            title = f"{short(after.function)}, {before.id} → {after.id}: what differs"
+            yield title, compare(trace, before, trace, after) if is_small else None
+
+
+def whole(form: str, text: str, root: str) -> tuple[list[str], str]:
+    """A program: lines with its operations by line of code, and its text."""
+    counted = by_place(form, text, root)
+    rows = [(at(*place), _times(operations)) for place, operations in counted.items()]
+    width = min(_MOST_PLACE_CHARS, max((len(place) for place, _ in rows), default=0))
+    lines = [f"{place:{width}}  {operations}" for place, operations in rows]
+    if [*counted] == [UNKNOWN]:
+        lines = [f"Without their lines of code: {rows[0][1]}"]
+    shown = readable(text, root).strip("\n") if form == "stablehlo" else text
+    return [*lines, ""] if lines else [], shown
+
+
+def side_by_side(pair: Pair, changes: bool = True) -> Iterator[str]:
+    """How two programs differ; with their lines that changed, or without."""
     before, after = pair.before, pair.after
     yield f"{_name(before, pair.names[0])} → {_name(after, pair.names[1])}"
     if pair.structure is not None:
@@ -43,6 +81,7 @@ def side_by_side(pair: Pair) -> Iterator[str]:
     yield from _inputs(pair.inputs)
     for diff in pair.diffs:
         yield from _form(diff)
+        yield from _changed(diff) if changes else ()
     if not pair.diffs:
         yield "No form of the program was kept of both."
 
@@ -118,16 +157,33 @@ def _form(diff: Diff) -> Iterator[str]:
     if diff.operations:
         yield "  operations:"
         yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in diff.operations.items()])
+    if diff.by_place:
+        yield "  by line of code, only before → only after:"
+        yield from _some(
+            [f"    {at(row.file, row.line)}: {_times(row.before)} → {_times(row.after)}" for row in diff.by_place]
+        )
     if diff.constants:
         yield "  constants:"
         yield from _some([f"    {value}: {a} → {b}" for value, (a, b) in diff.constants.items()])
     if diff.types:
         yield "  types only:"
         yield from _some([f"    {a} → {b}: {count(n, 'time')}" for (a, b), n in diff.types.items()])
-    for line in diff.changes[:_MOST_LINES]:
-        yield f"    {line[:_WIDTH]}"
+
+
+def _changed(diff: Diff) -> Iterator[str]:
+    for line, place in islice(zip(diff.changes, diff.places, strict=True), _MOST_LINES):
+        where = f"  # {at(*place)}" if line[0] in "+-" and place != UNKNOWN else ""
+        yield f"    {line[:_WIDTH]}{where}"
     if len(diff.changes) > _MOST_LINES:
         yield f"    … {len(diff.changes) - _MOST_LINES} more lines; --format json has them all"
+
+
+def at(file: str, line: int) -> str:
+    return f"{file}:{line}" if file else "no line"
+
+
+def _times(operations: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operations.items()) or "-"
 
 
 def _some(rows: list[str]) -> Iterator[str]:

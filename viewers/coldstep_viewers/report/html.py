@@ -13,19 +13,16 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, TypeVar
 
-from markupsafe import Markup, escape
-
 from coldstep._util.figures import count, duration, listed, percent, scatter
 from coldstep._util.median import median
 from coldstep.analysis.make_finding import both_values
-from coldstep.analysis.programs.ir import compare
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps, end_ns, imports_as_one, kinds, parts, unit
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, UNATTRIBUTED
-from coldstep_viewers.pages.programs import side_by_side
+from coldstep_viewers.pages.programs_page import programs
 from coldstep_viewers.pages.template import cut, rendered, scripts, style, tone
 from coldstep_viewers.report.answers import head
 from coldstep_viewers.report.document import line
@@ -48,7 +45,7 @@ from coldstep_viewers.report.sentences import (
     without_steps,
 )
 from coldstep_viewers.report.what_happened import Facts, advice, evidence, place, places
-from coldstep_viewers.safe_text import plain, short
+from coldstep_viewers.safe_text import short
 
 _MAX_STEPS_ALONE = 120  # with a bar of their own, where there are too many for all
 _MAX_BARS = 240
@@ -60,9 +57,6 @@ _OPEN_FINDINGS = 20  # of these that show without a click
 _MAX_ROWS = 10_000
 _MAX_TEXTS = 24  # leaves of a signature, lines of evidence
 _DETAILS_CHARS = 3_000_000  # that the details of a table's rows may take together
-_PROGRAMS_CHARS = 1_500_000  # and the programs
-_MAX_PROGRAM_CHARS = 100_000
-_COMPARED_LINES = 2_000  # of two programs that are compared
 _MAX_TICKS = 6
 _FIRST = {"below", "ranks", "job_ready", "ready"}  # sections that stand above those that are drawn
 _DRAWN = {"time", "steps", "recompiles", "breaks", "memory", "findings", "ended", "unobserved"}
@@ -106,7 +100,7 @@ def page(trace: Trace) -> str:
         nothing_found=_nothing_found(trace),
         further_findings=findings[alone:],
         more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
-        programs=list(_programs(trace)),
+        programs=list(programs(trace)),
         number_of_compiles=number_of(trace, trace.compiles, COMPILES),
         number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
         told_twice=told_twice(trace),
@@ -529,48 +523,6 @@ def _left_out(costs: list[int]) -> Json:
 
 def _quoted(trace: Trace, location: Location | None) -> list[str]:
     return ["".join(span.text for span in line).strip() for _, line in place(trace, "", location)]
-
-
-# --- programs -----------------------------------------------------------------------------------------------------
-
-
-def _programs(trace: Trace) -> Iterator[tuple[str, str, Markup]]:
-    """What the trace has kept of programs, with a title and the number of lines: how those of recompiles differ from
-    what they replace, then each of the user's, as far as there is room."""
-    room = _PROGRAMS_CHARS
-    for title, text in (*_differences(trace), *_whole(trace)):
-        shown = text[:_MAX_PROGRAM_CHARS]
-        room -= len(shown)
-        if room < 0:
-            yield "the programs that there is no room for here: coldstep report --ir", "", Markup()
-            return
-        more = f"\n… and {len(text) - len(shown):,} more characters" if len(text) > len(shown) else ""
-        yield title, count(len(text.splitlines()), "line"), escape(plain(shown + more))
-
-
-def _differences(trace: Trace) -> Iterator[tuple[str, str]]:
-    if not trace.keeps_programs:
-        return
-    by_id = {row.id: row for row in trace.compiles}
-    for row in trace.recompiles:
-        before, after = by_id.get(row.previous or ""), by_id[row.compile]
-        if before is None or not (_small(trace, before) and _small(trace, after)):
-            continue
-        title = f"{short(after.function)}, {before.id} → {after.id}: what differs"
-        yield title, "\n".join(side_by_side(compare(trace, before, trace, after)))
-
-
-def _whole(trace: Trace) -> Iterator[tuple[str, str]]:
-    for row in trace.compiles:
-        for form, text in trace.details[row.id].programs.items() if row.origin == "user" else ():
-            yield f"{short(row.function)}, {row.id}: {form}", text
-
-
-def _small(trace: Trace, row: Compile) -> bool:
-    """Whether the programs of a compile are there, and can be compared in no time."""
-    texts = trace.details[row.id].programs.values()
-    short = (text.count("\n") <= _COMPARED_LINES and len(text) <= _MAX_PROGRAM_CHARS for text in texts)
-    return bool(texts) and all(short)
 
 
 # --- memory -------------------------------------------------------------------------------------------------------

@@ -370,7 +370,7 @@ class Internals:
         operation = getattr(program, "operation", None)
         if operation is not None:
             return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT_ELEMENTS, enable_debug_info=True))
-        return str(program)
+        return _with_places(program)
 
     def optimized(self, frame: FrameType | None) -> str | None:
         """XLA's own text of the program whose compilation ends in `frame`; None where it has none."""
@@ -614,6 +614,16 @@ def _was_only_tried(function: Any) -> bool:
     if known is None or jitted is None or known() is not function:
         return False
     return (alive := jitted()) is None or not has_run(alive)
+
+
+def _with_places(jaxpr: Any) -> str:
+    """Its text, each equation with its line of code, which JAX prints to the right of the widest of all."""
+    if not hasattr(jaxpr, "pretty_print"):
+        return str(jaxpr)
+    rows = (line.rpartition(" # ") for line in jaxpr.pretty_print(source_info=True).split("\n"))
+    return "\n".join(
+        f"{text.rstrip()}{f'  # {place}' if place else ''}" if mark else place for text, mark, place in rows
+    )
 
 
 def _memory(executable: Any) -> Args:

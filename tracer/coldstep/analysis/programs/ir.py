@@ -15,6 +15,16 @@ from difflib import SequenceMatcher
 
 from coldstep._util.slotted import slotted
 from coldstep.analysis.programs import alignment, stablehlo
+from coldstep.analysis.programs.operations import (
+    INSTRUCTION,
+    UNKNOWN,
+    Differing,
+    Place,
+    by_place,
+    differing,
+    operation,
+    places,
+)
 from coldstep.analysis.programs.sources import plain
 from coldstep.model import IR_FORMS, Compile, Trace
 
@@ -24,24 +34,6 @@ _CONTEXT_LINES = 2
 _MAX_CANDIDATES = 12
 """Programs of one trace, the largest, among which the counterpart of another stack's is looked for."""
 
-# JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
-_MLIR = re.compile(r"\s*(?P<names>%[\w#:%, ]+) = \"?(?P<op>[\w.]+)|\s*\"?(?P<end>[\w.]*return)\b")
-# JAX 0.10: "    d:f32[4,2] = tanh c"
-_JAXPR = re.compile(r"\s*(?P<names>(?:\S+:\S+ )+)= (?P<op>[\w-]+)")
-# JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7)"
-_HLO = re.compile(r"\s*(?:ROOT )?(?P<names>%?[\w.-]+) = .*?[\])}] (?P<op>[a-z][\w-]*)\(")
-# PyTorch 2.13: "        mul: "f32[4, 3][3, 1]cpu" = l_x_ * 0;  l_x_ = None"
-# PyTorch 2.13: "        add: "f32[4, 3][3, 1]cpu" = torch.ops.aten.add.Tensor(arg0_1, 1);  arg0_1 = None"
-_FX = re.compile(
-    r"\s*(?P<names>\w+)(?:: \"[^\"]*\")? = "
-    r"(?:(?P<op>(?:torch|operator|math|self)\.[\w.]+|\w+)\(|\w+(?P<method>\.\w+)\(|[\w.]+ (?P<infix>[^\s\w]+) )"
-)
-# torch_xla 2.9: "  %2 = f32[2,3]{1,0} aten::mul(%1, %0), xla_shape=f32[2,3]{1,0}, ROOT=0"
-_LAZY = re.compile(r"\s*(?P<names>%\d+) = .*? (?P<op>\w+::\w+)\(")
-_INSTRUCTION = {
-    "stablehlo": _MLIR, "jaxpr": _JAXPR, "optimized_hlo": _HLO, "fx": _FX, "aot_joint_graph": _FX,
-    "aot_inference_graph": _FX, "lazy_ir": _LAZY,
-}  # fmt: skip
 # PyTorch 2.13: "torch.ops.aten.mul.Tensor(primals_1, 0.5)"
 _FLOAT = re.compile(r"(?<![\w.])(?P<value>-?\d+\.\d*(?:e[+-]?\d+)?)(?!\w)(?P<type>)")
 """Only numbers with a point: in a call, others are dimensions as often as not."""
@@ -89,6 +81,10 @@ class Diff:
     """How many aligned operations have another type for nothing else that changed."""
     changes: list[str] = field(default_factory=list)
     """A diff of the two, values renamed; what differs in types only is left out."""
+    places: list[Place] = field(default_factory=list)
+    """Of each row of `changes` its line of code."""
+    by_place: list[Differing] = field(default_factory=list)
+    """The operations that one of the two has and the other has not, by line of code."""
 
 
 @slotted
@@ -190,7 +186,8 @@ def compare(old: Trace, before: Compile, new: Trace, after: Compile, names: tupl
     texts = old.details[before.id].programs, new.details[after.id].programs
     if before.stack == after.stack:
         forms = [form for form in IR_FORMS if form in texts[0] and form in texts[1]]
-        in_forms = [diff(form, texts[0][form], texts[1][form]) for form in forms]
+        roots = old.run.root, new.run.root
+        in_forms = [diff(form, texts[0][form], texts[1][form], roots) for form in forms]
         rows = [{row.argument: row.type for row in side.inputs or ()} for side in (before, after)]
         return Pair(before, after, _named(*rows), in_forms, names)
     modules = [text.get("stablehlo") for text in texts]
@@ -247,18 +244,23 @@ class _Line:
     bare: str
     """And without types."""
     types: list[str]
+    place: Place
 
 
-def diff(form: str, before: str, after: str) -> Diff:
-    """How the text of a program differs from an earlier one in the same form."""
-    before, after = (plain(text).rstrip() if form == "stablehlo" else text for text in (before, after))
-    old, new = _read(form, before), _read(form, after)
-    operations = [Counter(line.op for line in side if line.op is not None) for side in (old, new)]
+def diff(form: str, before: str, after: str, roots: tuple[str, str] = ("", "")) -> Diff:
+    """How the text of a program differs from an earlier one in the same form; `roots` are the folders of the two."""
+    texts = before, after
+    known = [by_place(form, text, root) for text, root in zip(texts, roots, strict=True)]
+    operations = [sum(side.values(), Counter[str]()) for side in known]
+    old, new = (_read(form, text, root) for text, root in zip(texts, roots, strict=True))
+    before, after = (plain(text).rstrip() if form == "stablehlo" else text for text in texts)
     constants = [Counter(_constants(form, _NOISE.sub("", text))) for text in (before, after)]
     types: dict[tuple[str, str], int] = {}
     changes = _changes(old, new, types)
     lines = before.count("\n") + 1, after.count("\n") + 1
-    return Diff(form, lines, _differing(*operations), _differing(*constants), types, changes)
+    of_changes = [text for text, _ in changes], [place for _, place in changes]
+    counted = _differing(*operations), _differing(*constants)
+    return Diff(form, lines, *counted, types, *of_changes, differing(*known))
 
 
 def _constants(form: str, text: str) -> Iterator[str]:
@@ -267,31 +269,30 @@ def _constants(form: str, text: str) -> Iterator[str]:
         yield f"{match['value'][:60]} {match['type']}".rstrip()
 
 
-def _read(form: str, text: str) -> list[_Line]:
-    lines = [_NOISE.sub("", line).rstrip() for line in text.replace("\0", " ").splitlines()]
+def _read(form: str, text: str, root: str) -> list[_Line]:
+    plain_text = plain(text) if form == "stablehlo" else text
+    lines = [_NOISE.sub("", line).rstrip() for line in plain_text.replace("\0", " ").split("\n")]
+    rows = list(zip(lines, places(form, text, root), strict=True))
     if form == "optimized_hlo":  # begins with tables of files and lines
-        lines = lines[next((at for at, line in enumerate(lines) if line.endswith("{")), 0) :]
-    lines = [line for line in lines if line.strip() and not line.startswith("module ")]
-    instruction = _INSTRUCTION.get(form)
-    matches = [instruction.match(line) if instruction is not None else None for line in lines]
-    token = _PYTHON_TOKEN if instruction is _FX else _TOKEN
+        rows = rows[next((at for at, (line, _) in enumerate(rows) if line.endswith("{")), 0) :]
+    rows = [(line, place) for line, place in rows if line.strip() and not line.startswith("module ")]
+    pattern = INSTRUCTION.get(form)
+    matches = [pattern.match(line) if pattern is not None else None for line, _ in rows]
+    token = _PYTHON_TOKEN if pattern is INSTRUCTION["fx"] else _TOKEN
     names: set[str] = set()
-    for line, match in zip(lines, matches, strict=True):
+    for (line, _), match in zip(rows, matches, strict=True):
         if match is not None and match["names"] is not None:
             names.update(name.partition(":")[0] for name in re.split(r"[, ]+", match["names"].strip()))
         elif match is None:  # inputs are named where a function begins
             names.update(re.findall(r"(?<![\w.%-])(%?[\w.-]+): ?(?:\"|tensor|\w+\[)", line))
     return [
-        _line(_HEAD.sub("", line), None, names, token) if match is None else _line(line, _op(match), names, token)
-        for line, match in zip(lines, matches, strict=True)
-    ]
+        _line(_HEAD.sub("", line), None, UNKNOWN, names, token) if match is None
+        else _line(line, operation(match), place, names, token)
+        for (line, place), match in zip(rows, matches, strict=True)
+    ]  # fmt: skip
 
 
-def _op(instruction: re.Match[str]) -> str:
-    return next((text for name, text in instruction.groupdict().items() if name != "names" and text), "")
-
-
-def _line(text: str, op: str | None, names: set[str], token: re.Pattern[str]) -> _Line:
+def _line(text: str, op: str | None, place: Place, names: set[str], token: re.Pattern[str]) -> _Line:
     tokens: list[str] = []
 
     def blank(match: re.Match[str]) -> str:
@@ -302,13 +303,13 @@ def _line(text: str, op: str | None, names: set[str], token: re.Pattern[str]) ->
         return "\0"
 
     shape = token.sub(blank, text)
-    return _Line(op, tokens, shape, _TYPE.sub("\1", shape), _TYPE.findall(shape))
+    return _Line(op, tokens, shape, _TYPE.sub("\1", shape), _TYPE.findall(shape), place)
 
 
-def _changes(before: list[_Line], after: list[_Line], types: dict[tuple[str, str], int]) -> list[str]:
-    """The diff, and in `types` what differs in types only."""
+def _changes(before: list[_Line], after: list[_Line], types: dict[tuple[str, str], int]) -> list[tuple[str, Place]]:
+    """The diff, each row with its line of code, and in `types` what differs in types only."""
     names = _Names()
-    rows: list[tuple[str, str]] = []
+    rows: list[tuple[str, str, Place]] = []
     aligned = list(_aligned(before, after))
     for left, right in aligned:
         if left is not None and right is not None and (left.op is not None or left.bare == right.bare):
@@ -321,10 +322,12 @@ def _changes(before: list[_Line], after: list[_Line], types: dict[tuple[str, str
             for pair in zip(left.types, right.types, strict=False):
                 if pair[0] != pair[1]:
                     types[pair] = types.get(pair, 0) + 1
-        if now is not None and (alike or was == now):
-            rows.append((" ", now))
-        else:
-            rows += [(sign, text) for sign, text in (("-", was), ("+", now)) if text is not None]
+        if right is not None and now is not None and (alike or was == now):
+            rows.append((" ", now, right.place))
+            continue
+        for sign, text, line in (("-", was, left), ("+", now, right)):
+            if text is not None and line is not None:
+                rows.append((sign, text, line.place))
     return list(_around(rows))
 
 
@@ -389,15 +392,16 @@ def _blocks(
     yield before[len(before) - end :], after[len(after) - end :]
 
 
-def _around(rows: list[tuple[str, str]]) -> Iterator[str]:
+def _around(rows: list[tuple[str, str, Place]]) -> Iterator[tuple[str, Place]]:
     """The changed rows and what stands around them; "…" where rows are left out."""
-    changed = [at for at, (sign, _) in enumerate(rows) if sign != " "]
+    changed = [at for at, (sign, _, _) in enumerate(rows) if sign != " "]
     shown = sorted(
         {n for at in changed for n in range(at - _CONTEXT_LINES, at + _CONTEXT_LINES + 1) if 0 <= n < len(rows)}
     )
     last = -1
     for at in shown:
         if at != last + 1:
-            yield "…"
-        yield f"{rows[at][0]} {rows[at][1].strip()}"
+            yield "…", UNKNOWN
+        sign, text, place = rows[at]
+        yield f"{sign} {text.strip()}", place
         last = at

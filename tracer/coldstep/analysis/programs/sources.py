@@ -91,26 +91,17 @@ class Sources:
 
     def __init__(self, text: str, root: str) -> None:
         self._root = os.path.join(root, "")
-        self._lines = text.split("\n")
         self._aliases: dict[str, str] = dict(_ALIASES.findall(text))
+        self._uses = _uses(text.split("\n")) if self._aliases else []
         self._chains: dict[str, list[Location]] = {}
 
     def spot(self, line: int) -> Spot:
         """A line, counted from 1: its source is the innermost place in somebody's own code, if there is one."""
-        chain = [place for alias in _ALIAS.findall(self._use(line)) for place in self._chain(alias)]
+        used = self._uses[line - 1] if self._uses else ""
+        chain = [place for alias in _ALIAS.findall(used) for place in self._chain(alias)]
         chain = [place for place in chain if not _NOBODYS.search(place.file)]
         own = [place for place in chain if not is_installed(place.file)]
         return Spot(line, next(iter(own or chain), None))
-
-    def _use(self, line: int) -> str:
-        """The location of the operation that begins in a line; it stands where the operation ends."""
-        if not self._aliases:
-            return ""
-        margin = _margin(self._lines[line - 1])
-        for text in self._lines[line - 1 :]:
-            if _margin(text) == margin and (used := [*_USE.finditer(text)]) and used[-1].end() == len(text):
-                return used[-1][0]
-        return ""
 
     def _chain(self, alias: str) -> list[Location]:
         """The places that a location names, innermost first."""
@@ -125,6 +116,19 @@ class Sources:
         if (name := _NAME.match(definition)) is not None and len(chain) == 1 and not chain[0].function:
             chain[0] = replace(chain[0], function=name[1][1:-1])
         return chain
+
+
+def _uses(lines: list[str]) -> list[str]:
+    """Of each line the location of the operation that begins in it. It stands where the operation ends: in the next
+    line of the same margin that ends with one."""
+    ends: dict[int, str] = {}
+    uses: list[str] = []
+    for text in reversed(lines):
+        used = [*_USE.finditer(text)]
+        if used and used[-1].end() == len(text):
+            ends[_margin(text)] = used[-1][0]
+        uses.append(ends.get(_margin(text), ""))
+    return uses[::-1]
 
 
 def _margin(text: str) -> int:

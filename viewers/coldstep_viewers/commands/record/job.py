@@ -6,11 +6,13 @@ Standard library only: it runs in the user's process.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 from collections.abc import Sequence
 
 from coldstep._util.figures import count
+from coldstep._util.labels import OF_THE_JOB
 from coldstep._util.stderr import say
 from coldstep.job.job import Job, new_job, program_name
 from coldstep.job.lost import take_word
@@ -46,6 +48,8 @@ def run_command(path: str, command: Sequence[str], options: argparse.Namespace, 
         use_shim()
         if not options.waits:
             os.environ[WAITS] = "0"
+        if options.label:
+            os.environ[OF_THE_JOB] = json.dumps(dict(options.label))
 
     try:
         code = supervise(path, list(command), prepare)

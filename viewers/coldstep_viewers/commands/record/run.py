@@ -42,7 +42,7 @@ _USAGE = (
     "[--no-live] [--no-infer] [--no-children] [--no-waits] [--label NAME=VALUE] [--ready-after N] "
     "(script.py | -m module | command) [arguments]"
 )
-_OF_COMMANDS = ("output", "waits")  # options that are for a command, too
+_OF_COMMANDS = ("output", "waits", "label")  # options that are for a command, too
 _SHELLS = (".sh", ".bash", ".zsh", ".fish", ".bat", ".ps1")
 _BEGIN_BYTES = 256
 _EXAMPLE = """\

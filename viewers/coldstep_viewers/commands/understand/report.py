@@ -24,7 +24,13 @@ _LOG_WIDTH = 100
 @click.command("report", short_help="What the first steps cost, what recompiled and why, whether they settled.")
 @click.argument("trace")
 @findings("text", "json", "html", "markdown", others=True)
-@click.option("--ir", "with_programs", is_flag=True, help="Print the programs that a trace made with --ir has kept.")
+@click.option(
+    "--ir",
+    "with_programs",
+    is_flag=True,
+    help="Print the programs that a trace made with --ir has "
+    "kept, their operations by line of code, and how those of recompiles differ.",
+)
 @click.option("--all", "every", is_flag=True, help="Do not group similar steps, recompiles, graph breaks and "
               "findings.")  # fmt: skip
 @click.option("--steps", type=click.Choice(["all", "changed"]), default="all", help="With --format json: list every "
@@ -48,6 +54,8 @@ def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps:
         fail("--steps is for --format json: a report always puts steady steps together")
     wanted.keep([trace])
     found = loaded(trace, step)
+    if with_programs and not found.keeps_programs:
+        fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
     if wanted.format == "html":
         from coldstep_viewers.report.html import page  # its template engine takes longer to import than a report takes
 
@@ -56,8 +64,6 @@ def command(trace: str, wanted: Wanted, with_programs: bool, every: bool, steps:
     if wanted.format not in ("text", "json"):
         echo(markdown(found, every) if wanted.format == "markdown" else offered(VIEWERS, wanted.format)(found))
         return
-    if with_programs and not found.keeps_programs:
-        fail(f"{trace} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
     if wanted.format == "json":
         indent = 2 if sys.stdout.isatty() else None
         echo_pieces(text(found, changed=steps == "changed", indent=indent, ir=with_programs))
