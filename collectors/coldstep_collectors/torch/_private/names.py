@@ -120,6 +120,7 @@ BACKEND_OPTIONS = Hook(
     None,
     (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
+NAME_OPTION = Hook(None, (Form("torch:_TorchCompileInductorWrapper.__init__", says=("name",), versions="2.13-"),))
 AUTOMATIC = Hook(None, (Form("torch._dynamo.config:automatic_dynamic_shapes", versions="2.5-"),))
 SIZES_OPTION = Hook(
     None,
@@ -163,6 +164,11 @@ OF_A_BACKEND = Hook(
 LOOP = Hook(
     None,  # since 2.10 a break's own words tell it
     (Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),),
+)
+ISOLATED = Hook(
+    Unseen("which variants of a function are those of which torch.compile (isolate_recompiles)", RECOMPILES),
+    (Form("torch._C._dynamo.eval_frame:get_eval_frame_isolate_recompiles_id", versions="2.13-"),),
+    of="torch._dynamo.eval_frame:_next_isolate_recompiles_id",
 )
 LIMIT = Hook(
     Unseen("the limit of variants of a function"),
@@ -304,7 +310,7 @@ DYNAMO = {
     "torch": (EMITTER, TF32, MODES, PLAIN),
     "torch._dynamo": (
         *(FORWARD, TOLD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
-        *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
+        *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, ISOLATED, LIMIT, RESULT),
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC),
     ),
     "torch._dynamo.aot_compile": (AHEAD, AHEAD_LOADS),
