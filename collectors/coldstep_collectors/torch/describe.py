@@ -61,10 +61,10 @@ class Describer:
         """Everything that is known as the compile begins."""
         function = self._function(frame)
         went_on = breaks.resumed(function.qualname)
-        name = _short(went_on[0] if went_on else function.qualname)
+        name = short(went_on[0] if went_on else function.qualname)
         within = frame.values.get("func") if not self.places.is_users(function.file) else None
         if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
-            name = f"{_short(within.__qualname__)} ({name})"
+            name = f"{short(within.__qualname__)} ({name})"
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
         if given := frames.given_name(frame):
             title = f"{title}, named {given[:_NAME_LIMIT]}"
@@ -106,7 +106,7 @@ class Describer:
 
     def loaded(self, code: CodeType) -> Args:
         """The known facts about a function compiled ahead, in whatever process, when it has been loaded."""
-        name = _short(code.co_qualname)
+        name = short(code.co_qualname)
         return {
             "function": name,
             "key": f"dynamo:{code.co_filename}:{code.co_qualname}",
@@ -446,7 +446,7 @@ def _dimensions(sizes: Any) -> str:
     return ",".join(str(size) if type(size) is int else "?" for size in sizes)
 
 
-def _short(qualname: str) -> str:
+def short(qualname: str) -> str:
     """A function's name without the functions around it."""
     return qualname.rpartition("<locals>.")[2]
 

@@ -203,6 +203,14 @@ GUARDS = Hook(
 GUARD_ROOT = Hook(None, (Form("torch._dynamo.guards:GuardManagerWrapper.__init__", says=("root",), versions="2.9-"),))
 SIZES_SEEN = Hook(None, (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),))
 
+NESTED = Hook(
+    Unseen("how often a nested_compile_region is traced (this version of PyTorch does it in another way)"),
+    (
+        Form("torch._dynamo.variables.invoke_subgraph", ("InvokeSubgraphHigherOrderVariable", "stamp_out_subgraph",
+                                                         "get_fn_code", "hc_log"), versions="2.13-"),
+    ),
+)  # fmt: skip
+
 # what keeps Dynamo away from coldstep's own code: without it, it compiles some
 SKIPPED_FILES = Hook(None, (Form("torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"), versions="2.5-"),))
 SWITCH = Hook(None, (Form("torch._C._dynamo.eval_frame:set_eval_frame", versions="2.5-"),))
@@ -314,6 +322,7 @@ DYNAMO = {
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC),
     ),
     "torch._dynamo.aot_compile": (AHEAD, AHEAD_LOADS),
+    "torch._dynamo.variables.invoke_subgraph": (NESTED,),
     _INDUCTOR_CONFIG: (NO_CACHES, FX_CACHE),
     _AUTOGRAD_CONFIG: (AOT_CACHE,),
     _INDUCTOR_CACHE: (GRAPH_STORE, KERNELS),

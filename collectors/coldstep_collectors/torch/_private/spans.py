@@ -60,6 +60,10 @@ class Compile:
     """The answers of disk caches, as its arguments list them."""
     kernels: list[bool] = field(default_factory=list)
     """Of each C++ kernel, whether it had been built already."""
+    regions: dict[Any, Any] = field(default_factory=dict)
+    """By their code, the nested_compile_regions in its graph."""
+    graph: ref[Any] | None = None
+    """That graph: where Dynamo begins again, there is another one."""
     module_ns: int = 0
     """How long its generated modules took to load, which they do in every process; without the wait for kernels."""
 
