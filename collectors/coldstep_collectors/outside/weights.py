@@ -32,6 +32,11 @@ def _torch_file(call: Call) -> Args:
     return _file(call) | ({"mapped": True} if call.kwargs.get("mmap") else {})
 
 
+def _safetensors_file(call: Call) -> Args:
+    """A tensor of PyTorch's on the CPU is a view of the mapped file."""
+    return _file(call) | ({"mapped": True} if str(call.given(1, "device") or "cpu") == "cpu" else {})
+
+
 def _repository(call: Call) -> Args:
     return {"what": str(call.given(0, "repo_id"))}
 
@@ -41,7 +46,7 @@ _SAFETENSORS = tuple(
     for stack in ("torch", "numpy", "flax", "tensorflow")
     for module in (f"safetensors.{stack}",)
     for row in (
-        Watch(module, "load_file", _LOAD, _file),
+        Watch(module, "load_file", _LOAD, _safetensors_file if stack == "torch" else _file),
         Watch(module, "load_model", _LOAD, _second),
         Watch(module, "save_file", _SAVE),
         Watch(module, "save_model", _SAVE),

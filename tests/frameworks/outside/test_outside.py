@@ -104,6 +104,47 @@ assert torch.load.__module__ == "torch.serialization" and not hasattr(torch.load
 """
 )
 
+MAPPED = (
+    MEASURED
+    + """
+import torch
+from safetensors.torch import save_file
+
+weights = {"w": torch.ones(30_000_000)}
+torch.save(weights, "model.pt")
+save_file(weights, "model.safetensors")
+with coldstep.trace("run.pftrace", collectors=["outside"]):
+    import safetensors.torch
+    with measured("model.pt"):
+        one = torch.load("model.pt", mmap=True)
+    with measured("model.safetensors"):
+        other = safetensors.torch.load_file("model.safetensors")
+    with measured("touch"):
+        total = one["w"].sum() + other["w"].sum()
+print(json.dumps(seconds))
+"""
+)
+
+ORBAX = (
+    MEASURED
+    + """
+import os
+import numpy as np
+with coldstep.trace("run.pftrace", collectors=["outside"]):
+    import orbax.checkpoint as ocp
+    saver = ocp.AsyncCheckpointer(ocp.StandardCheckpointHandler())
+    tree = {"w": np.ones(20_000_000, np.float32)}
+    with measured("checkpoint"):
+        saver.save(os.path.abspath("kept"), args=ocp.args.StandardSave(tree))
+    with measured("wait"):
+        saver.wait_until_finished()
+    with measured("load.weights"):
+        again = saver.restore(os.path.abspath("kept"))
+seconds["checkpoint"] += seconds["wait"]
+print(json.dumps(seconds))
+"""
+)
+
 GROUP = (
     MEASURED
     + """
@@ -266,6 +307,28 @@ def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(
     assert [row.mapped for row in trace.transfers] == [False, False, False, False, True]
     assert trace.transfers[1].location is not None
     assert re.search(r"loading weights .*model\.pt 114 MiB", render(trace, 120))
+
+
+@pytest.mark.torch
+def test_what_is_mapped_takes_what_the_call_took_and_its_first_touch_is_no_phase(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    done = program.run(MAPPED, tmp_path)
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [(row.name, row.mapped) for row in trace.transfers] == [("model.pt", True), ("model.safetensors", True)]
+    for row in trace.transfers:
+        assert row.wall_ns / 1e9 == pytest.approx(measured[row.name], rel=0.1, abs=0.005)
+    [interval] = trace.intervals
+    assert interval.unattributed_ns / 1e9 >= measured["touch"]
+
+
+@pytest.mark.jax
+def test_orbax_makes_the_program_wait_for_its_asynchronous_save_in_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("orbax.checkpoint")
+    done = program.run(ORBAX, tmp_path)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert_as_measured(done.stdout, trace, "checkpoint", "load.weights")
+    assert [row.phase for row in trace.transfers] == ["checkpoint", "checkpoint", "load.weights"]
 
 
 def test_what_vllm_loads_is_loading_of_weights(tmp_path: Path) -> None:
