@@ -317,7 +317,7 @@ class Dynamo:
             if row["layer"] == caches.FX_GRAPH and module_ns:
                 complete["load_ns" if row["state"] == "hit" else "self_ns"] = module_ns
                 module_ns = 0
-            if row["state"] in ("miss", "guard_miss"):
+            if row["state"] in ("miss", "guard_miss", "unreadable"):
                 complete |= self._stored(row)
             elif row["state"] == "off":
                 complete |= {"written": False, "why": "disabled", "why_text": caches.switch(row["layer"])}

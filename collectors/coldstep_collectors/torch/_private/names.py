@@ -267,6 +267,10 @@ _INDUCTOR_CACHE, _AUTOGRAD_CACHE = "torch._inductor.codecache", "torch._functorc
 GRAPH_STORE = Hook(
     _STORES, (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("_save_graph", "_write_to_local_cache"), versions="2.9-"),)
 )
+GRAPH_LOOKUP = Hook(
+    None,  # without it, an entry that could not be loaded is a miss
+    (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("find_guarded_entry", "_get_tmp_dir_for_key"), versions="2.13-"),),
+)
 AUTOGRAD_STORE = Hook(
     _STORES, (Form(f"{_AUTOGRAD_CACHE}:AOTAutogradCache", ("save", "_write_to_local_cache"), versions="2.9-"),)
 )
