@@ -5,6 +5,7 @@ An asynchronous save counts with what it makes the program wait. Addresses may h
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from coldstep.events import Args
@@ -39,6 +40,12 @@ def _safetensors_file(call: Call) -> Args:
 
 def _repository(call: Call) -> Args:
     return {"what": str(call.given(0, "repo_id"))}
+
+
+def _pretrained(call: Call) -> Args:
+    """A model of transformers': in a folder, or of a repository that has been fetched."""
+    given = call.given(1, "pretrained_model_name_or_path")
+    return {"what": str(given)} if isinstance(given, str) and not os.path.exists(given) else of_file(given)
 
 
 _SAFETENSORS = tuple(
@@ -81,6 +88,8 @@ ROWS = (
     *_KERAS,
     # reads each tensor from a mapped file, by a class that takes no hook
     Watch("vllm.model_executor.model_loader.default_loader", "DefaultModelLoader.load_weights", _LOAD),
+    # reads by the same class; what it fetches before counts as a download
+    Watch("transformers.modeling_utils", "PreTrainedModel.from_pretrained", _LOAD, _pretrained),
     # an archive is opened at once, and each array is read when it is asked for
     Watch("numpy.lib.npyio", "NpzFile.__getitem__", _LOAD),
     Watch("huggingface_hub.file_download", "hf_hub_download", _FETCH, _repository),

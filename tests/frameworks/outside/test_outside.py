@@ -348,6 +348,35 @@ def test_what_vllm_loads_is_loading_of_weights(tmp_path: Path) -> None:
     assert (row.phase, row.wall_ns // 100_000_000) == ("load.weights", 2)
 
 
+def test_what_transformers_loads_is_loading_of_weights_of_the_class_that_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "modeling_utils.py").write_text("""
+import time
+class PreTrainedModel:
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *inputs):
+        time.sleep(0.2)
+        return cls
+""")
+    text = """
+    import coldstep
+    with coldstep.trace("run.pftrace", collectors=["outside"]):
+        import numpy  # as all that loads weights does
+        from transformers.modeling_utils import PreTrainedModel
+        class Model(PreTrainedModel):
+            pass
+        assert Model.from_pretrained("org/model") is Model
+        assert Model.from_pretrained(pretrained_model_name_or_path=".") is Model
+    assert isinstance(vars(PreTrainedModel)["from_pretrained"], classmethod)
+    assert PreTrainedModel.from_pretrained("org/model") is PreTrainedModel
+    """
+    program.run(text, tmp_path)
+    rows = coldstep.load(tmp_path / "run.pftrace").transfers
+    assert [(row.phase, row.name, row.wall_ns // 100_000_000) for row in rows] == [
+        ("load.weights", "org/model", 2), ("load.weights", ".", 2),
+    ]  # fmt: skip
+
+
 @pytest.mark.torch
 def test_a_rank_that_comes_late_is_waited_for_in_comm_init(tmp_path: Path) -> None:
     pytest.importorskip("torch.distributed")
