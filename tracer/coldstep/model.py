@@ -878,6 +878,9 @@ class Transfer:
     """Its size; None where it is not known."""
     mapped: bool
     """Whether the call only mapped it: its pages are read later, as they are first used."""
+    read_later_bytes: int | None
+    """Of what is mapped: what the process had read from disk after the call, until its first step was over (without
+    one, to the end); None where that was not seen."""
     start_ns: int
     """When it began."""
     wall_ns: int
