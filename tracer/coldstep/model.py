@@ -879,7 +879,7 @@ class Transfer:
     mapped: bool
     """Whether the call only mapped it: its pages are read later, as they are first used."""
     read_later_bytes: int | None
-    """Of what is mapped: what the process had read from disk after the call, until its first step was over (without
+    """Where it is mapped: the bytes that the process then read from disk, until its first step was over (without
     one, to the end); None where that was not seen."""
     start_ns: int
     """When it began."""

@@ -260,8 +260,8 @@ class Writes:
         self._patches.append(Patch(cache, "find_guarded_entry", classmethod(find_guarded_entry)))
 
     def _looked(self, key: str, was_there: bool | None, answer: Any) -> None:
-        found, _, about = answer
-        if was_there and found is None and about.get("cache_status_detailed") == "full_miss":
+        graph, _, about = answer
+        if was_there and graph is None and about.get("cache_status_detailed") == "full_miss":
             self._damaged.add(key)
 
     def _made_key(self, cache: Any, pickler: Any, details: Any, key: str) -> None:

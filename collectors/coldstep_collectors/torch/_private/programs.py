@@ -112,7 +112,7 @@ def watch_regions(module: ModuleType, called: Callable[[Any, Any, RegionCall], N
         return stamp(*args, **kwargs)
 
     class Log:
-        """PyTorch's own log, which says why a trace is not used again, and not only where it is on."""
+        """PyTorch's own log, whose reasons for tracing anew are kept, whether it is on or not."""
 
         def debug(self, message: str, *words: Any) -> None:
             if thread.calls and message.startswith(_REFUSED) and _HIT not in message:
