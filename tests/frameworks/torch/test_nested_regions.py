@@ -90,7 +90,7 @@ def test_where_the_limit_ends_the_compile_the_region_is_named_beside_the_error(t
     with coldstep.trace(tmp_path / "run.pftrace", collectors=["dynamo"]), pytest.raises(Exception, match="exceeded"):
         torch.compile(stacked(*map(float, range(3, 13))), backend="eager")(torch.ones(4))
     kinds = [row.kind for row in coldstep.load(tmp_path / "run.pftrace").findings]
-    assert kinds == ["failed_compile", "nested_region"]
+    assert [kind for kind in kinds if kind != "blind"] == ["failed_compile", "nested_region"]
 
 
 def test_a_region_that_is_called_once_or_not_compiled_or_traced_anew_after_a_break_is_no_finding(
