@@ -57,7 +57,6 @@ instead is made for GPUs, but for FlexAttention: "NotImplementedError: FlexAtten
 2026-11-27, by `tests/frameworks/test_trackers.py` in an environment with all of them: the three callbacks of
 [trainers](../how-to/trainers.md), W&B 0.31.0 offline, MLflow 3.17.2 on files (Keras' needs pandas), TensorBoard 2.21.0.
 Read back from what each wrote, all five counters, in all nine; the last of each (Keras' in a run of all three).
-In one of 14 runs the collector of steps was detached, by a module that W&B's thread imported: mended in cfbbd9e1.
 
 | | W&B | MLflow | TensorBoard | compiles, seconds | recompiles, seconds |
 | --- | --- | --- | --- | --- | --- |

@@ -557,7 +557,8 @@ def main() -> int:
         )
         apart = sum(bool(shown.apart) for shown in held)
         tail = _TAIL.format(ran=len(ran), others=len(rows) - len(ran), held=len(held) - apart, apart=apart)
-        given.output.write_text(head + "\n".join(rows) + tail)
+        _, section, rest = (given.output.read_text() if given.output.exists() else "").partition("\n## ")
+        given.output.write_text(head + "\n".join(rows) + tail + section + rest)  # what was written by hand stays
     return len(rows) - len(held)
 
 

@@ -95,7 +95,8 @@ OUT_SHARDINGS = Form("out_shardings", "the results' shardings, as given to `jit`
 TRANSFORM = Form("transform", "the transformation that runs instead of the function itself")
 CACHE = Form(
     "cache",
-    "`generation 2` after the framework's compiled programs were cleared once",
+    "`generation 2` after the framework's compiled programs were cleared once; `…, isolated 1`: those of one "
+    "torch.compile alone (isolate_recompiles)",
     cause="cache_cleared",
     absent="generation 1",
     published=True,

@@ -878,6 +878,9 @@ class Transfer:
     """Its size; None where it is not known."""
     mapped: bool
     """Whether the call only mapped it: its pages are read later, as they are first used."""
+    read_later_bytes: int | None
+    """Where it is mapped: the bytes that the process then read from disk, until its first step was over (without
+    one, to the end); None where that was not seen."""
     start_ns: int
     """When it began."""
     wall_ns: int

@@ -79,6 +79,9 @@ class Around:
         *classes, name = row.name.split(".")
         owner = reduce(lambda place, each: getattr(place, each, None), classes, module)
         real = vars(owner).get(name) if classes and owner is not None else getattr(owner, name, None)
+        if isinstance(real, classmethod):
+            self.put(owner, name, classmethod(self._timed(real.__func__, row)))
+            return
         if not callable(real):
             return
         timed = self._timed(real, row)

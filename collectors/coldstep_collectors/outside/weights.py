@@ -5,6 +5,7 @@ An asynchronous save counts with what it makes the program wait. Addresses may h
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from coldstep.events import Args
@@ -32,8 +33,19 @@ def _torch_file(call: Call) -> Args:
     return _file(call) | ({"mapped": True} if call.kwargs.get("mmap") else {})
 
 
+def _safetensors_file(call: Call) -> Args:
+    """A tensor of PyTorch's on the CPU is a view of the mapped file."""
+    return _file(call) | ({"mapped": True} if str(call.given(1, "device") or "cpu") == "cpu" else {})
+
+
 def _repository(call: Call) -> Args:
     return {"what": str(call.given(0, "repo_id"))}
+
+
+def _pretrained(call: Call) -> Args:
+    """A model of transformers': in a folder, or of a repository that has been fetched."""
+    given = call.given(1, "pretrained_model_name_or_path")
+    return {"what": str(given)} if isinstance(given, str) and not os.path.exists(given) else of_file(given)
 
 
 _SAFETENSORS = tuple(
@@ -41,7 +53,7 @@ _SAFETENSORS = tuple(
     for stack in ("torch", "numpy", "flax", "tensorflow")
     for module in (f"safetensors.{stack}",)
     for row in (
-        Watch(module, "load_file", _LOAD, _file),
+        Watch(module, "load_file", _LOAD, _safetensors_file if stack == "torch" else _file),
         Watch(module, "load_model", _LOAD, _second),
         Watch(module, "save_file", _SAVE),
         Watch(module, "save_model", _SAVE),
@@ -76,6 +88,8 @@ ROWS = (
     *_KERAS,
     # reads each tensor from a mapped file, by a class that takes no hook
     Watch("vllm.model_executor.model_loader.default_loader", "DefaultModelLoader.load_weights", _LOAD),
+    # reads by the same class; what it fetches before counts as a download
+    Watch("transformers.modeling_utils", "PreTrainedModel.from_pretrained", _LOAD, _pretrained),
     # an archive is opened at once, and each array is read when it is asked for
     Watch("numpy.lib.npyio", "NpzFile.__getitem__", _LOAD),
     Watch("huggingface_hub.file_download", "hf_hub_download", _FETCH, _repository),

@@ -15,7 +15,7 @@ from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import SessionSink
 from coldstep.events import Counter
-from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
+from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, READ, RSS
 from coldstep_collectors.jax._private.started import backend_started, process_index
 from coldstep_collectors.process import memory
 from coldstep_collectors.process.children import Children
@@ -112,6 +112,8 @@ class Process:
             self._curve(RSS, me.rss_bytes, "bytes", _STEP_BYTES)
             self._curve("CPU", round((cpu - used) / max(1, ns - since), 2), "cores", _STEP_CORES)
             self._curve("threads", me.threads, "threads", 1)
+            if (read := memory.read_bytes()) is not None:
+                self._curve(READ, read, "bytes", _STEP_BYTES)
             for limit, left, step in self._limits:
                 self._curve(f"{AVAILABLE}{limit}", left(), "bytes", step)
             for devices in self._devices:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import CodeType, ModuleType
 from typing import Any
+from weakref import ref
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import count
@@ -25,7 +26,7 @@ from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, 
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.frames import CompilingFrame
 from coldstep_collectors.torch._private.spans import Compile, Segment, has_compiled, spans
-from coldstep_collectors.torch.describe import Describer, parts
+from coldstep_collectors.torch.describe import Describer, parts, short
 from coldstep_collectors.torch.graph_breaks import WORDS_LIMIT, Breaks, about_break, inlined_chain
 from coldstep_collectors.torch.lookahead import Prospects
 from coldstep_collectors.unrolled import unrolled
@@ -36,6 +37,13 @@ _SOURCES = expression(r"[\w\[\]'.:,]{1,1000}")
 _SWITCHED_OFF = (
     "the program switched off PyTorch's structured trace, as logging.config does with all loggers that exist: coldstep "
     "switched it on again; of a compile that was under way, graph breaks may be missing"
+)
+
+
+_NEAR_LIMIT, _REASONS = 2, 5
+_RETRACED = (
+    "A region is traced again where what it looks at is another than in the traces that there are: give each call what "
+    "differs as a tensor, or let it be equal. Beyond max_reuse_entries traces PyTorch ends the compile with an error."
 )
 
 
@@ -64,6 +72,7 @@ class Dynamo:
         sink.when_imported("torch", self._attach)
         sink.when_imported(programs.MODULE, self._watch_programs)
         sink.when_imported(programs.DIVIDING, self._watch_division)
+        sink.when_imported(programs.REGIONS, self._watch_regions)
         sink.when_imported(aside.MODULE, aside.skip_our_files)
         sink.when_imported(ahead.MODULE, self._watch_loads)
         for module, hooks in names.DYNAMO.items():
@@ -123,6 +132,25 @@ class Dynamo:
     def _watch_division(self, module: ModuleType) -> None:
         patch = programs.watch_division(module, self._sink.guarded(self.name, self._divided))
         self._keep(patch, "whether DDP divides a graph (this version of PyTorch does it in another way)")
+
+    def _watch_regions(self, module: ModuleType) -> None:
+        self._patches += programs.watch_regions(module, aside.guarded(self._sink, self.name, self._region))
+
+    def _region(self, function: Any, graph: Any, call: programs.RegionCall) -> None:
+        if (segment := self._spans.current()) is None or (made := programs.region(function)) is None:
+            return
+        compile = segment.compile
+        if compile.graph is None or compile.graph() is not graph:
+            compile.graph, compile.regions = ref(graph), {}
+        region = compile.regions.setdefault(made.code, made)
+        region.reused += call.is_reused
+        region.traced += not call.is_reused
+        region.refused |= dict.fromkeys(() if call.is_reused else call.refused)
+
+    def _tell_regions(self, compile: Compile) -> None:
+        for region in compile.regions.values():
+            if (finding := of_region(region, compile)) is not None:
+                self._sink.emit(finding)
 
     def _keep(self, patch: Patch | None, unseen: str) -> None:
         """Undo the patch at the end; where there is none, tell what is not seen."""
@@ -212,6 +240,7 @@ class Dynamo:
                 users = self._describer.places.users_frames(sys._getframe(1))
                 self._limited = limits.of_thread(compile.id, compile.function, users)
             args |= self._made(compile, metadata, error)
+            self._tell_regions(compile)
         else:
             words = first_lines(text_of(error)) if error is not None else None
             compile.outcome = "failed" if error is not None else compile.outcome
@@ -286,7 +315,7 @@ class Dynamo:
             if row["layer"] == caches.FX_GRAPH and module_ns:
                 complete["load_ns" if row["state"] == "hit" else "self_ns"] = module_ns
                 module_ns = 0
-            if row["state"] in ("miss", "guard_miss"):
+            if row["state"] in ("miss", "guard_miss", "unreadable"):
                 complete |= self._stored(row)
             elif row["state"] == "off":
                 complete |= {"written": False, "why": "disabled", "why_text": caches.switch(row["layer"])}
@@ -392,6 +421,24 @@ def _is_in_loop(code: CodeType, line: int) -> bool:
     offsets = [step.offset for step in steps if step.positions is not None and step.positions.lineno == line]
     jumps = [(step.argval, step.offset) for step in steps if "JUMP_BACKWARD" in step.opname]
     return any(start <= offset <= end for offset in offsets for start, end in jumps)
+
+
+def of_region(region: programs.Region, compile: Compile) -> Finding | None:
+    """What to know of a nested_compile_region: traced once and reused, or traced again, and why; None where there was
+    nothing to reuse."""
+    name, traced, calls = short(region.code.co_qualname), region.traced, region.traced + region.reused
+    if calls == 1:
+        return None
+    often = f"{name} is a nested_compile_region: of {count(calls, 'call')} in {compile.function}"
+    place = location(region.code.co_filename, region.code.co_firstlineno, name)
+    if traced == 1:
+        text = f"{often}, PyTorch traced the first, and reused that in the others"
+        return Finding(now(), "nested_region", "note", text, "torch", compile.id, location=place)
+    is_near = traced >= region.limit - _NEAR_LIMIT
+    text = f"{often}, PyTorch traced {traced}" + (f", and keeps {region.limit} at most" if is_near else "")
+    severity = "warning" if region.refused and (is_near or not region.reused) else "note"
+    reasons = list(region.refused)[:_REASONS]
+    return Finding(now(), "nested_region", severity, text, "torch", compile.id, reasons, _RETRACED, place)
 
 
 # --- outcomes -------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from coldstep_collectors.values import Codes, Numbers, closure, dtype_text, thro
 
 _TEXT_LIMIT = 200
 _LEAVES_LIMIT = 256
+_NAME_LIMIT = 60
 _DEPTH_LIMIT = 6
 
 
@@ -60,14 +61,17 @@ class Describer:
         """Everything that is known as the compile begins."""
         function = self._function(frame)
         went_on = breaks.resumed(function.qualname)
-        name = _short(went_on[0] if went_on else function.qualname)
+        name = short(went_on[0] if went_on else function.qualname)
         within = frame.values.get("func") if not self.places.is_users(function.file) else None
         if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
-            name = f"{_short(within.__qualname__)} ({name})"
+            name = f"{short(within.__qualname__)} ({name})"
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
+        if given := frames.given_name(frame):
+            title = f"{title}, named {given[:_NAME_LIMIT]}"
         ahead = ", ahead" if frame.numbers is None and frame.wrapped is not None else ""
         wrapped = ahead or (", wrapped" if frame.wrapped is not None else "")
         module = f", module {self._number(function.instance)}" if function.instance is not None else ""
+        own = f", isolated {frame.isolated}" if frame.isolated is not None else ""
         inputs, context, fed_back = self._signature(frame, function)
         called = None
         if not self.places.is_users(function.file):
@@ -77,8 +81,8 @@ class Describer:
         self._types[framework_id] = {id(value): name_of(type(value)) for value in _handed_over(frame)}
         if isinstance(function.what, CodeType) and (run := self._codes.run(function.what)):
             context[forms.FUNCTION.key()] = f"{name}{run}"
-        if epoch:
-            context[forms.CACHE.key()] = forms.generation(epoch + 1)
+        if epoch or own:
+            context[forms.CACHE.key()] = f"{forms.generation(epoch + 1)}{own}"
         modes = self._modes(function)
         inference = modes[forms.GRAD_MODE.key()] == "inference"
         cause_at = self._entered(frame) if inference else calls.site(frames.backend(frame)[2])
@@ -86,7 +90,7 @@ class Describer:
             "function": title,
             "origin": self._whose(frame, function),
             "key": f"dynamo:{function.file}:{function.qualname}",
-            "identity": f"{self._what(function)}{wrapped}{module}",
+            "identity": f"{self._what(function)}{wrapped}{module}{own}",
             "framework_id": framework_id,
             "location": location(function.file, function.line, name),
             "module": function.module if isinstance(function.module, str) else None,
@@ -102,7 +106,7 @@ class Describer:
 
     def loaded(self, code: CodeType) -> Args:
         """The known facts about a function compiled ahead, in whatever process, when it has been loaded."""
-        name = _short(code.co_qualname)
+        name = short(code.co_qualname)
         return {
             "function": name,
             "key": f"dynamo:{code.co_filename}:{code.co_qualname}",
@@ -442,7 +446,7 @@ def _dimensions(sizes: Any) -> str:
     return ",".join(str(size) if type(size) is int else "?" for size in sizes)
 
 
-def _short(qualname: str) -> str:
+def short(qualname: str) -> str:
     """A function's name without the functions around it."""
     return qualname.rpartition("<locals>.")[2]
 

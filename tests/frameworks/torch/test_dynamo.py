@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import logging
 import sys
 import textwrap
@@ -108,6 +109,45 @@ def test_a_smaller_batch_is_a_recompile_of_one_identity_whose_one_argument_diffe
     assert (recompile.step, recompile.cause, recompile.argument) == (2, "shape", "batch['tokens']")
     assert (recompile.before, recompile.after, recompile.confidence) == ("f32[8,4]", "f32[5,4]", "proven")
     assert recompile.evidence[0].startswith("0/0: tensor 'batch['tokens']' size mismatch at index 0")
+
+
+NEEDS_ISOLATION = pytest.mark.skipif(
+    "isolate_recompiles" not in inspect.signature(torch.compile).parameters, reason="PyTorch 2.13 isolates compiles"
+)
+
+
+@NEEDS_ISOLATION
+def test_what_is_isolated_replaces_only_what_the_same_torch_compile_made(path: Path) -> None:
+    def scale(x: Any) -> Any:
+        return x * 2
+
+    def body() -> None:
+        shared = eager(scale, dynamic=False)
+        one, other = (eager(scale, dynamic=False, isolate_recompiles=True, recompile_limit=2) for _ in range(2))
+        for call, sizes in ((one, (2, 3)), (other, (4,)), (one, (5,)), (other, (6,)), (shared, (7, 8))):
+            for n in sizes:
+                call(torch.ones(n))
+
+    trace = traced(path, body)
+    assert [(row.before, row.after) for row in trace.recompiles] == [
+        ("f32[2]", "f32[3]"), ("f32[4]", "f32[6]"), ("f32[7]", "f32[8]"),
+    ]  # fmt: skip
+    made = [(row.reason, row.variant.n, row.outcome) for row in trace.compiles]
+    assert [row for row in made if row[2] == "compiled"] == [
+        ("first", 1, "compiled"), ("recompile", 2, "compiled"), ("first", 1, "compiled"),
+        ("recompile", 2, "compiled"), ("first", 1, "compiled"), ("recompile", 2, "compiled"),
+    ]  # fmt: skip
+    [limit] = [row for row in trace.findings if row.kind == "cache_limit"]
+    assert "2 variants (x was f32[2] → f32[3])" in limit.text
+
+
+@NEEDS_ISOLATION
+def test_a_name_that_was_given_to_a_compile_is_in_its_title(path: Path) -> None:
+    def body() -> None:
+        torch.compile(lambda x: x @ x, name="encoder")(torch.ones(2, 2))  # no C++ to be compiled
+
+    [row] = traced(path, body).compiles
+    assert row.function.endswith("<lambda>, named encoder")
 
 
 def test_another_dtype_is_a_recompile_by_dtype(path: Path) -> None:

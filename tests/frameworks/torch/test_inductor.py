@@ -232,3 +232,31 @@ def test_a_program_that_tunes_nothing_pays_for_no_autotuning(tmp_path: Path) -> 
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert [row.missing for row in trace.collectors if row.name == "inductor"] == [[]]
+
+
+DAMAGED = """
+import glob, os
+import coldstep
+import torch
+
+for name in ("filled", "broken", "again"):
+    for path in glob.glob("cache/fxgraph/*/*/*") if name == "broken" else ():
+        open(path, "w").write("broken")
+    torch._dynamo.reset()
+    with coldstep.trace(f"{name}.pftrace", collectors=["dynamo", "inductor"]):
+        torch.compile(lambda x: x @ x)(torch.ones(4, 4))  # no C++ to be compiled
+"""
+
+
+def test_a_graph_that_could_not_be_loaded_is_told_apart_from_none(tmp_path: Path) -> None:
+    program.run(DAMAGED, tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}, stack="torch")
+    states = {}
+    for name in ("filled", "broken", "again"):
+        [row] = coldstep.load(tmp_path / f"{name}.pftrace").compiles
+        states[name] = {cache.layer: (cache.state, cache.written) for cache in row.caches}
+    layers = "aot.autograd", "inductor.fx_graph"
+    assert states == {
+        "filled": dict.fromkeys(layers, ("miss", True)),
+        "broken": dict.fromkeys(layers, ("unreadable", True)),
+        "again": {"aot.autograd": ("hit", None), "inductor.fx_graph": ("hit", None)},
+    }

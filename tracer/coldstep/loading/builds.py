@@ -9,6 +9,8 @@ from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline
 from coldstep.model import Build, BuildState, Transfer
+from coldstep.pftrace.layout import READ
+from coldstep.rows.intervals import Alike, end_ns, parts
 from coldstep.vocabulary import BUILDS, TRANSFERS
 
 _WAIT = "build.wait"
@@ -56,6 +58,7 @@ def transfers(rows: Rows, time: Timeline, locations: Locations) -> list[Transfer
             name=str(piece.args.get("what") or ""),
             bytes=size if isinstance(size := piece.args.get("bytes"), int) else None,
             mapped=bool(piece.args.get("mapped")),
+            read_later_bytes=_read(rows, time, piece.end) if piece.args.get("mapped") else None,
             start_ns=piece.start - rows.start,
             wall_ns=piece.end - piece.start,
             location=locations.read(piece.args.get("caller")),
@@ -63,6 +66,17 @@ def transfers(rows: Rows, time: Timeline, locations: Locations) -> list[Transfer
         )
         for piece in _outermost(rows, TRANSFERS)
     ]
+
+
+def _read(rows: Rows, time: Timeline, since: int) -> int | None:
+    """What the process had read from disk from then on until its first step was over."""
+    points = rows.counters.get(READ, [])
+    if not points:
+        return None
+    first = next((part for part in parts(time.intervals) if isinstance(part, Alike) or part.kind == "step"), None)
+    over = rows.start + end_ns(first) if first is not None else points[-1][0]
+    before, after = ([value for ns, value in points if ns <= at] for at in (since, max(over, since)))
+    return round(max(0.0, after[-1] - (before or [points[0][1]])[-1])) if after else None
 
 
 def _is_within(inner: Slice, outer: Slice) -> bool:

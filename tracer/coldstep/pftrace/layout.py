@@ -44,6 +44,7 @@ STEP, COMPILE = "step", "compile"  # categories of slices; a phase's slices have
 _MOST_NAME = 1 << 12  # characters of a step's name
 
 RSS = "RSS"  # curves: resident memory; device memory in use, its peak; and what is left "under …", per limit
+READ = "read from disk"  # likewise: what the process has had read, pages of mapped files included
 DEVICE, DEVICE_PEAK, AVAILABLE = "device memory ", "peak device memory ", "memory left "
 
 COLLECTIVE = "device.collective."  # what starts the name of a collective's time in an interval's `inside`

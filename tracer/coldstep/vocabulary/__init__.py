@@ -253,6 +253,7 @@ FINDINGS = (
     Kind("thread_limit", "a limit of variants was raised on another thread only", reported=True),
     Kind("uncompiled", "code that a program compiled, or could have compiled, runs uncompiled", reported=True),
     Kind("split_graph", "a graph was divided, and each part compiled by itself", reported=True),
+    Kind("nested_region", "a region that PyTorch compiles once for all its calls", reported=True),
     Kind("silent_eager", "a function that should be compiled ran without being compiled"),
     Kind("skipped_forever", "PyTorch will never look at a function again"),
     Kind("failed_compile", "a compile failed"),

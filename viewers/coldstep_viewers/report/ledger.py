@@ -366,12 +366,17 @@ def _wait(trace: Trace, row: Waiting, took: str, phases: str) -> str:
     return f"waited in {short(row.where)} {took}{f' while {worked}' if row.working else ''}"
 
 
+def _read_later(row: Transfer) -> str:
+    since = f": {size(row.read_later_bytes)} read from disk since" if row.read_later_bytes else ""
+    return f" (mapped, read later{since})"
+
+
 def _files(rows: list[Transfer], most: int) -> str:
     """The largest, by name and size: "model.pt 800 MiB (mapped, read later), 3 more"."""
     rows.sort(key=lambda row: -row.wall_ns)
     named = [
         f"{short(row.name)}{f' {size(row.bytes)}' if row.bytes is not None else ''}"
-        f"{' (mapped, read later)' if row.mapped else ''}"
+        f"{_read_later(row) if row.mapped else ''}"
         for row in rows
         if row.name
     ]

@@ -181,6 +181,7 @@ class Writes:
         self._patches: list[Patch] = []
         self._made: dict[str, list[Args]] = {}
         self._there: set[str] = set()
+        self._damaged: set[str] = set()
         self._stored: dict[str, Args] = {}
         self.sees_autograd = False
         """Whether what AOTAutograd stores is seen."""
@@ -190,6 +191,8 @@ class Writes:
     def watch_inductor(self, module: ModuleType) -> None:
         """Inductor's module is there."""
         self._watch_store(names.GRAPH_STORE)
+        if names.GRAPH_LOOKUP.form() is not None:
+            self._watch_lookup(names.GRAPH_LOOKUP.find())
         real = names.KERNELS.find()
         if real is None:
             return
@@ -233,9 +236,33 @@ class Writes:
         words = "an entry is there: PyTorch could not load it, or a graph that it names"
         return {"state": "unreadable", "why_text": words}
 
+    def not_loaded(self, key: str | None) -> Args:
+        """For a miss of Inductor's: the words where an entry was there when it was looked for; once."""
+        if key not in self._damaged:
+            return {}
+        self._damaged.remove(key)
+        return {"state": "unreadable", "why_text": "an entry is there: PyTorch could not load it"}
+
     def stored(self, key: str | None) -> Args | None:
         """What became of storing an entry under this key; None where it was not tried."""
         return self._stored.get(key or "")
+
+    def _watch_lookup(self, cache: Any) -> None:
+        real, looked = cache.find_guarded_entry.__func__, self._guarded(self._looked)
+        is_there = self._guarded(lambda key: _holds(cache._get_tmp_dir_for_key(key)))
+
+        def find_guarded_entry(cls: Any, key: str, *args: Any, **kwargs: Any) -> Any:
+            was_there = is_there(key)
+            answer = real(cls, key, *args, **kwargs)
+            looked(key, was_there, answer)
+            return answer
+
+        self._patches.append(Patch(cache, "find_guarded_entry", classmethod(find_guarded_entry)))
+
+    def _looked(self, key: str, was_there: bool | None, answer: Any) -> None:
+        graph, _, about = answer
+        if was_there and graph is None and about.get("cache_status_detailed") == "full_miss":
+            self._damaged.add(key)
 
     def _made_key(self, cache: Any, pickler: Any, details: Any, key: str) -> None:
         # an entry that is there will be a hit, and a hit needs no more than its key
@@ -288,6 +315,11 @@ class Writes:
     def _saved(self, key: str) -> None:
         words = "PyTorch could not store it: what it compiled to cannot be pickled"
         self._stored.setdefault(key, {"written": False, "why": "unpicklable", "why_text": words})
+
+
+def _holds(folder: str) -> bool:
+    """Whether entries are in it; what begins with a dot is one that is being written."""
+    return os.path.isdir(folder) and any(not name.startswith(".") for name in os.listdir(folder))
 
 
 def _short(digest: str) -> str:

@@ -36,7 +36,7 @@ _STATIC = (
     "A CUDA graph writes only into inputs that stay where they are: keep such a tensor as a buffer of the module, mark "
     "it once before the first call, torch._dynamo.mark_static_address(tensor), or return the new value instead."
 )
-_ON_THE_DEVICE = "A CUDA graph holds work of one GPU alone: move what is on the CPU to the GPU before the call."
+_ON_THE_DEVICE = "A CUDA graph holds work of one GPU alone: move what lies on the CPU to the GPU before the call."
 _APART = "Take what the reason names out of the function, or compile it apart from the rest."
 _ADVICE = {"mutated inputs": _STATIC, "input mutation": _STATIC, "cpu device": _ON_THE_DEVICE}
 """By how PyTorch's reason begins."""

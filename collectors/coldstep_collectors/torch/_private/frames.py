@@ -30,6 +30,8 @@ class CompilingFrame:
     """What the user gave to torch.compile, where the frame is only Dynamo's wrapper around it."""
     backend: Any = None
     """What compiles the graph, in Dynamo's wrapper."""
+    isolated: int | None = None
+    """PyTorch's number of the torch.compile that keeps its variants to itself; None where they are everybody's."""
 
 
 def compiling_frame() -> CompilingFrame | None:
@@ -54,7 +56,22 @@ def compiling_frame() -> CompilingFrame | None:
         globals_,
         values.get("fn") if is_wrapper else None,
         given,
+        _isolated(),
     )
+
+
+def _isolated() -> int | None:
+    find = names.ISOLATED.find()
+    number = find() if find is not None else -1
+    return number if number >= 0 else None
+
+
+def given_name(frame: CompilingFrame) -> str | None:
+    """The name that the program gave to torch.compile; None where it gave none, or that cannot be seen."""
+    if not names.SIZES_OPTION.attributes(frame.backend):  # a backend of the program's own may have a name, too
+        return None
+    [name] = names.NAME_OPTION.attributes(frame.backend) or (None,)
+    return name if isinstance(name, str) else None
 
 
 def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:

@@ -120,6 +120,7 @@ BACKEND_OPTIONS = Hook(
     None,
     (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
 )
+NAME_OPTION = Hook(None, (Form("torch:_TorchCompileInductorWrapper.__init__", says=("name",), versions="2.13-"),))
 AUTOMATIC = Hook(None, (Form("torch._dynamo.config:automatic_dynamic_shapes", versions="2.5-"),))
 SIZES_OPTION = Hook(
     None,
@@ -164,6 +165,11 @@ LOOP = Hook(
     None,  # since 2.10 a break's own words tell it
     (Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),),
 )
+ISOLATED = Hook(
+    Unseen("which variants of a function are those of which torch.compile (isolate_recompiles)", RECOMPILES),
+    (Form("torch._C._dynamo.eval_frame:get_eval_frame_isolate_recompiles_id", versions="2.13-"),),
+    of="torch._dynamo.eval_frame:_next_isolate_recompiles_id",
+)
 LIMIT = Hook(
     Unseen("the limit of variants of a function"),
     (
@@ -196,6 +202,14 @@ GUARDS = Hook(
 )  # fmt: skip
 GUARD_ROOT = Hook(None, (Form("torch._dynamo.guards:GuardManagerWrapper.__init__", says=("root",), versions="2.9-"),))
 SIZES_SEEN = Hook(None, (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),))
+
+NESTED = Hook(
+    Unseen("how often a nested_compile_region is traced (this version of PyTorch does it in another way)"),
+    (
+        Form("torch._dynamo.variables.invoke_subgraph", ("InvokeSubgraphHigherOrderVariable", "stamp_out_subgraph",
+                                                         "get_fn_code", "hc_log"), versions="2.13-"),
+    ),
+)  # fmt: skip
 
 # what keeps Dynamo away from coldstep's own code: without it, it compiles some
 SKIPPED_FILES = Hook(None, (Form("torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"), versions="2.5-"),))
@@ -253,6 +267,10 @@ _INDUCTOR_CACHE, _AUTOGRAD_CACHE = "torch._inductor.codecache", "torch._functorc
 GRAPH_STORE = Hook(
     _STORES, (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("_save_graph", "_write_to_local_cache"), versions="2.9-"),)
 )
+GRAPH_LOOKUP = Hook(
+    None,  # without it, an entry that could not be loaded is a miss
+    (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("find_guarded_entry", "_get_tmp_dir_for_key"), versions="2.13-"),),
+)
 AUTOGRAD_STORE = Hook(
     _STORES, (Form(f"{_AUTOGRAD_CACHE}:AOTAutogradCache", ("save", "_write_to_local_cache"), versions="2.9-"),)
 )
@@ -304,10 +322,11 @@ DYNAMO = {
     "torch": (EMITTER, TF32, MODES, PLAIN),
     "torch._dynamo": (
         *(FORWARD, TOLD, FRAME, CONTEXT, NUMBERS, GLOBALS, ONE_GRAPH, MAY_BREAK, SUPPRESSED, TRACED, GRAPH, SYMBOLS),
-        *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, LIMIT, RESULT),
+        *(GIVEN_UP, SKIPPED, STRATEGY, INLINED, REGION, STACK, ISOLATED, LIMIT, RESULT),
         *(DYNAMIC, MAYBE_DYNAMIC, UNBACKED, STATIC),
     ),
     "torch._dynamo.aot_compile": (AHEAD, AHEAD_LOADS),
+    "torch._dynamo.variables.invoke_subgraph": (NESTED,),
     _INDUCTOR_CONFIG: (NO_CACHES, FX_CACHE),
     _AUTOGRAD_CONFIG: (AOT_CACHE,),
     _INDUCTOR_CACHE: (GRAPH_STORE, KERNELS),

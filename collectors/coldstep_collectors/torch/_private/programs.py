@@ -7,19 +7,30 @@ come, and so are symbols of sizes.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
+from dataclasses import field
 from functools import lru_cache
-from types import ModuleType
+from itertools import chain, zip_longest
+from types import CodeType, ModuleType
 from typing import Any
 
 from coldstep._util.expressions import expression
+from coldstep._util.slotted import slotted
 from coldstep.places import absolute
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.sha import sha256
+from coldstep_collectors.torch._private import names
 from coldstep_collectors.unrolled import MOST, Line, Operation
 
 MODULE = "torch._dynamo.output_graph"
 DIVIDING = "torch._dynamo.backends.distributed"
+REGIONS = "torch._dynamo.variables.invoke_subgraph"
+_REFUSED, _GUARD_REFUSED = "subgraph_reuse: ", "subgraph_reuse: reuse failed --\n"
+_HIT = " hit for "
+# PyTorch 2.13: "reuse failed -- input %d tag mismatch: cached '%s' vs current '%s'"
+_WORD = expression(r"%[sd]")
+_USUAL_LIMIT = 8
 _MAX_CONSTANT_BYTES = 1024
 # PyTorch 2.13: "  File \"/repo/train.py\", line 12, in forward"
 _PLACE = expression(r'File "([^"\n]+)", line (\d+), in (\S+)')
@@ -55,6 +66,98 @@ def watch_division(module: ModuleType, divided: Callable[[int], Any]) -> Patch |
                 divided(parts)
 
     return Patch(owner, "compile_fn", compile_fn)
+
+
+@slotted
+class Region:
+    """What became of the calls of one nested_compile_region in one graph."""
+
+    code: CodeType
+    limit: int
+    """How many traces of it PyTorch keeps: one more is an error."""
+    traced: int = 0
+    reused: int = 0
+    refused: dict[str, None] = field(default_factory=dict)
+    """Why a trace that there was did not do, each reason once."""
+
+
+@slotted
+class RegionCall:
+    """A call of such a region that is being traced, or that gets the trace of an earlier one."""
+
+    is_reused: bool = False
+    refused: list[str] = field(default_factory=list)
+
+
+def watch_regions(module: ModuleType, called: Callable[[Any, Any, RegionCall], None]) -> list[Patch]:
+    """Have `called(its function, the graph, what became of it)` called for each call of a nested_compile_region that a
+    graph has; no patches where that cannot be."""
+    if names.NESTED.form() is None:
+        return []
+    owner, stamp, log = module.InvokeSubgraphHigherOrderVariable, module.stamp_out_subgraph, module.hc_log
+    real, thread = owner._call_function, _Thread()
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        thread.calls.append(call := RegionCall())
+        try:
+            result = real(self, tx, args, kwargs)
+        finally:
+            thread.calls.pop()
+        called(args[0], tx.output, call)
+        return result
+
+    def stamp_out_subgraph(*args: Any, **kwargs: Any) -> Any:
+        if thread.calls:
+            thread.calls[-1].is_reused = True
+        return stamp(*args, **kwargs)
+
+    class Log:
+        """PyTorch's own log, whose reasons for tracing anew are kept, whether it is on or not."""
+
+        def debug(self, message: str, *words: Any) -> None:
+            if thread.calls and message.startswith(_REFUSED) and _HIT not in message:
+                thread.calls[-1].refused.append(_refusal(message, words))
+            log.debug(message, *words)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log, name)
+
+    return [
+        Patch(owner, "_call_function", call_function),
+        Patch(module, "stamp_out_subgraph", stamp_out_subgraph),
+        Patch(module, "hc_log", Log()),
+    ]
+
+
+def region(function: Any) -> Region | None:
+    """The region that Dynamo knows as `function`, of whose calls nothing is known yet."""
+    code = sys.modules[REGIONS].get_fn_code(function)
+    if not isinstance(code, CodeType):
+        return None
+    given = function.get_function() if hasattr(function, "get_function") else None
+    limit = getattr(given, "__marked_compile_region_max_reuse_entries__", None)
+    return Region(code, limit if isinstance(limit, int) else _USUAL_LIMIT)
+
+
+def _refusal(message: str, words: tuple[Any, ...]) -> str:
+    """PyTorch's message in one line, without the values of the program's own objects."""
+    if message.startswith(_GUARD_REFUSED) and len(words) > 4:
+        kind, _, place, before, now = words[:5]
+        return f"{kind} of {place}" + (f": {before!r}, now {now!r}" if _is_plain(before) and _is_plain(now) else "")
+    text = message.removeprefix(_REFUSED).split("\n")[0].strip(" -")
+    texts = (str(word) if isinstance(word, (int, str, list)) else type(word).__name__ for word in words)
+    parts = zip_longest(_WORD.split(text), [each.split("\n")[0] for each in texts], fillvalue="")
+    text = "".join(chain.from_iterable(parts))
+    return text.replace("tensor metadata mismatch", "is of another shape, stride, dtype, device or requires_grad")
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in (int, float, bool, str, type(None))
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.calls: list[RegionCall] = []
 
 
 def written(gm: Any, is_users: Callable[[str], bool]) -> list[Operation]:

@@ -20,7 +20,7 @@ from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.torch._private import aside, names
 from coldstep_collectors.torch._private.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
-from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, Profile, cache_answer
+from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, FX_GRAPH, Profile, cache_answer
 from coldstep_collectors.torch._private.phases import LOAD, WAIT, compiles_a_choice, part_of, phase_of
 
 SPANS_MODULE = "torch._dynamo.utils"
@@ -60,6 +60,10 @@ class Compile:
     """The answers of disk caches, as its arguments list them."""
     kernels: list[bool] = field(default_factory=list)
     """Of each C++ kernel, whether it had been built already."""
+    regions: dict[Any, Any] = field(default_factory=dict)
+    """By their code, the nested_compile_regions in its graph."""
+    graph: ref[Any] | None = None
+    """That graph: where Dynamo begins again, there is another one."""
     module_ns: int = 0
     """How long its generated modules took to load, which they do in every process; without the wait for kernels."""
 
@@ -288,6 +292,8 @@ class Spans:
             answer["components"] = writes.components_of(answer.get("key"))
             if answer["state"] == "miss":
                 answer |= writes.not_taken(answer.get("key"))
+        if writes is not None and (answer["layer"], answer["state"]) == (FX_GRAPH, "miss"):
+            answer |= writes.not_loaded(answer.get("key"))
         segment.compile.add_cache(answer)
 
     def _loaded(self, begin: Begin, ns: int) -> None:
