@@ -20,6 +20,7 @@ from coldstep.clock import now
 from coldstep.collector import AheadSink, own_time
 from coldstep.errors import text_of
 from coldstep.events import NOTHING, Args, Finding, GraphBreak
+from coldstep.places import location
 from coldstep_collectors.names import Hook, missing, unknown_version
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
