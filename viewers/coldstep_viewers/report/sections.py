@@ -164,7 +164,8 @@ def _tuned(row: Autotuning) -> str:
     elif row.pays_after_calls is None:
         pays = "it gains nothing over the untuned choice"
     else:
-        pays = f"{duration(row.gain_ns)} less a call as it was timed then, pays after {count(row.pays_after_calls, 'call')}"
+        after = count(row.pays_after_calls, "call")
+        pays = f"{duration(row.gain_ns)} less a call as it was timed then, pays after {after}"
     return f"{won}: {'known from an earlier process' if row.cached else pays}"
 
 

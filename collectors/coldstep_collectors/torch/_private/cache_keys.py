@@ -134,7 +134,7 @@ class Components:
 
 
 def _words(name: str, digest: str, words: str | None) -> str | None:
-    """A component's words; torch's own sources are known by a hash, which says nothing to anybody."""
+    """A component's words; torch's own sources are known by a hash, which means nothing to a reader."""
     if name == "torch_version":
         return f"{getattr(sys.modules.get('torch'), '__version__', 'torch')}, sources {digest[:8]}"
     return words
@@ -237,7 +237,7 @@ class Writes:
         return {"state": "unreadable", "why_text": words}
 
     def not_loaded(self, key: str | None) -> Args:
-        """For a miss of Inductor's: the words where an entry was there when it was looked for; once."""
+        """For a miss in the cache of graphs: the words where an entry was there when it was looked for; once."""
         if key not in self._damaged:
             return {}
         self._damaged.remove(key)
