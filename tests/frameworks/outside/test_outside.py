@@ -361,6 +361,7 @@ def test_what_vllm_loads_is_loading_of_weights(tmp_path: Path) -> None:
 
 def test_what_transformers_loads_is_loading_of_weights_of_the_class_that_was_asked(tmp_path: Path) -> None:
     (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").touch()  # the one that is installed, if one is, is another
     (tmp_path / "transformers" / "modeling_utils.py").write_text("""
 import time
 class PreTrainedModel:
