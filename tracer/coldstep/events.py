@@ -190,7 +190,7 @@ class End:
 
 
 def emit_whole(emit: Callable[[Event], object], begin: Begin, end_ns: int, args: Args | None = None) -> None:
-    """Emit what is known only when it is over: its begin and its end, with nothing within."""
+    """Emit the begin and the end of a slice that became known after its end, with nothing within."""
     emit(begin)
     emit(End(end_ns, begin, args))
 
