@@ -38,6 +38,8 @@ class Sweep:
     """A way as people write it, and what to write instead."""
     ways: Mapping[str, Mapping[str, tuple[int, ...]]]
     """By stack and way, the values of n."""
+    is_repeated: bool = True
+    """Whether what turns runs again, and the last in a warm process: not where a run is long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,14 +110,10 @@ def trainer(_backend: str, *, dynamic: bool) -> Trainer:
         state, value = update(state, *batch, np.float32(rate))
         return value
 
-    def eager(batch: Batch) -> Any:
-        with jax.disable_jit():
-            return update(state, *batch, np.float32(0))
-
     velocity = jax.jit(jax.vmap(Flow.__call__, (None, 0, None, None)))
     return Trainer(
         step,
-        eager,
+        None,
         lambda x, t: velocity(state[1], x, np.float32(t), np.ones(x.shape[1], np.float32)),
         lambda: sum(event.endswith("backend_compile_duration") for event in events),
     )

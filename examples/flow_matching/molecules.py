@@ -36,8 +36,8 @@ class Trainer:
 
     update: Callable[[Batch, float], Any]
     """A step at a rate: the loss."""
-    eager: Callable[[Batch], Any]
-    """The same without a compiler, and without effect."""
+    eager: Callable[[Batch], Any] | None
+    """The same without a compiler; None in JAX, which then compiles every operation by itself."""
     velocity: Callable[[Any, float], Any]
     """Of the running mean of the weights."""
     counted: Callable[[], int]
@@ -102,8 +102,11 @@ def histogram(some: list[Array]) -> list[int]:
 
 
 def initial(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """A weight's first values, the same in every stack: a matrix's by chance, a bias' nothing."""
-    return (rng.normal(size=shape) / np.sqrt(shape[-1]) if len(shape) > 1 else np.zeros(shape)).astype(np.float32)
+    """A weight's first values, the same in every stack: no bias, the places of atoms far apart."""
+    if len(shape) == 1:
+        return np.zeros(shape, np.float32)
+    width = 1 if shape[0] == SIZES[-1] else 3 * shape[1]
+    return (rng.normal(size=shape) / np.sqrt(width)).astype(np.float32)
 
 
 def _apart(some: Array, others: Array) -> float:

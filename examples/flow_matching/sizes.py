@@ -16,8 +16,5 @@ def work(stack: Callable[..., Trainer], way: str, n: int) -> Work:
     trainer = stack(dynamic=way == "dynamic")
     to = {"padded": SIZES[n - 1 : n], "few": FEW}.get(way, SIZES)
     given = [padded(batch, to) for batch in islice(batches(SIZES[:n]), n)]
-    return Work(
-        lambda: [trainer.update(batch, RATE) for batch in given],
-        lambda: [trainer.eager(batch) for batch in given],
-        trainer.counted,
-    )
+    eager = (lambda: [*map(trainer.eager, given)]) if trainer.eager is not None else None
+    return Work(lambda: [trainer.update(batch, RATE) for batch in given], eager, trainer.counted)
