@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.study.cases import Study, Sweep
 from benchmarks.study.runner import main
 
-_SIZES, _UPDATES = (1, 3, 5), {"flow": (0, 80, 2400)}
+_SIZES, _UPDATES = (1, 3, 5), {"flow": (0, 80, 3600)}
 STUDY = Study("examples.flow_matching", {
     "sizes": Sweep("n sizes of molecules in a step", (("as_is", "padded"), ("as_is", "few"), ("as_is", "dynamic")), {
         "jax": {"as_is": _SIZES, "padded": _SIZES, "few": _SIZES},

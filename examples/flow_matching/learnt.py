@@ -24,7 +24,7 @@ from examples.flow_matching.molecules import (
 from examples.flow_matching.sizes import FEW
 
 _STEPS = 8  # of a run
-_EACH, _REPEATS = 100, 3  # molecules of each size; 500 together, so many times
+_EACH, _REPEATS = 100, 6  # molecules of each size; 500 together, so many times
 _POINTS = 40  # of the way from noise to molecule
 _WINDOWS = 48
 
