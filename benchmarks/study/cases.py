@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Sweep:
     """A way as people write it, and what to write instead."""
     ways: Mapping[str, Mapping[str, tuple[int, ...]]]
     """By stack and way, the values of n."""
+    is_repeated: bool = True
+    """Whether what turns runs again, and the last in a warm process: not where a run is long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class Record:
     """Processor time of a step of the later half, their median."""
     counted: dict[str, int] = field(default_factory=dict)
     """By rank, how often its framework itself counted a compile."""
+    measured: dict[str, Any] = field(default_factory=dict)
+    """What else the program had to show."""
     load: list[float] = field(default_factory=list)
     """The machine's load as it began, over 1, 5 and 15 minutes."""
 

@@ -26,10 +26,12 @@ class Work:
     """A step; what it returns is waited for."""
 
     step: Callable[[], Any]
-    eager: Callable[[], Any]
-    """The same without a compiler."""
+    eager: Callable[[], Any] | None
+    """The same without a compiler; None where it would show nothing."""
     counted: Callable[[], int] = lambda: 0
     """How often the framework itself counted a compile in this process."""
+    measured: Callable[[], dict[str, Any]] = dict
+    """What else a program has to show for itself."""
 
     @classmethod
     def of(cls, compiled: Callable[..., Any], function: Callable[..., Any], *arguments: Any) -> Work:
@@ -48,8 +50,9 @@ def main(module: str, stack: str, way: str, n: str) -> None:
             coldstep.wait(work.step())
         took.append(process_time_ns() - begin)
     later = took[len(took) // 2 :]
-    found = {"eager_ns": _timed(work.eager), "cpu_ns": int(median(later))}
-    counted = {os.environ.get("RANK", "0"): work.counted()}
+    counted = {os.environ.get("RANK", "0"): work.counted()}  # before: what runs without a compiler may compile, too
+    eager_ns = _timed(work.eager) if work.eager is not None else None
+    found = {"eager_ns": eager_ns, "cpu_ns": int(median(later)), "measured": work.measured()}
     sys.stdout.write(f"{json.dumps(found | {'counted': counted})}\n")  # at once: the ranks share it
 
 

@@ -19,7 +19,7 @@ from benchmarks.study.results import swept
 
 from coldstep_viewers.pages.sweeps_text import text
 
-_LIMIT_S = 290  # of one process; a case has two, a first and a warm one
+_LIMIT_S = 290  # of one process; a case has two, a first and a warm one, or one of twice the time
 _WARM = ("jax", "inductor")
 _AGAIN = ".again"
 """A further run of the two values around a turn: where they come out otherwise, it was chance."""
@@ -48,6 +48,7 @@ def main(study: Study, words: list[str] | None = None) -> None:
 
 def _run_curve(study: Study, curve: Curve, folder: Path, progress: str, *, quick: bool) -> None:
     """All values; then, where the curve turns, the two around the turn once more."""
+    quick = quick or not study.sweeps[curve.sweep].is_repeated
     for value in curve.values:
         is_warmed = not quick and curve.stack in _WARM and value == curve.values[-1]
         _run(study, curve, value, curve.trace(folder, value), progress, is_warmed=is_warmed)
@@ -66,8 +67,9 @@ def _run(study: Study, curve: Curve, value: int, trace: Path, progress: str, *, 
     print(f"{progress} {curve.title}, n = {value} …", file=sys.stderr, flush=True)
     trace.parent.mkdir(parents=True, exist_ok=True)
     record = Record(load=[round(load, 1) for load in os.getloadavg()])
+    limit_s = _LIMIT_S if study.sweeps[curve.sweep].is_repeated else 2 * _LIMIT_S
     with tempfile.TemporaryDirectory(prefix="study-") as caches:
-        done = endings.run([*_command(study, curve, value, trace)], _environment(caches), _LIMIT_S)
+        done = endings.run([*_command(study, curve, value, trace)], _environment(caches), limit_s)
         if is_warmed and done.ended == "ok":
             warm = curve.trace(trace.parents[1], value, ".warm")
             endings.run([*_command(study, curve, value, warm)], _environment(caches), _LIMIT_S)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,22 @@ def test_a_pallas_kernel_is_a_compile_of_the_programs_own(tmp_path: Path) -> Non
     run_of(ONE_SOURCE, tmp_path, {"kernels": {"jax": {"pallas": (1,)}}})
     [each] = page.results(ONE_SOURCE, tmp_path)["kernels"]
     assert [(row["compiles"], row["ended"]) for row in rows(each)] == [(1, "ok")]
+
+
+@pytest.mark.jax
+@pytest.mark.torch
+def test_a_flow_learns_alike_in_both_stacks_also_from_padded_batches() -> None:
+    from examples.flow_matching import in_jax, in_torch, molecules
+
+    given = [*islice(molecules.batches(molecules.SIZES[:1]), 2)]
+    padded = [molecules.padded(batch, molecules.SIZES[1:2]) for batch in given]
+    losses = []
+    for made, batches in ((in_jax.trainer, given), (in_torch.trainer, padded)):
+        trainer = made("aot_eager", dynamic=False)
+        before = trainer.counted()
+        losses.append([float(trainer.update(batch, 1e-3)) for batch in batches])
+        assert trainer.counted() == before + 1
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def point(until_steady_s: float, steady_ms: float | None) -> Point:

@@ -269,16 +269,22 @@ def _table(runs: list[Run]) -> Iterator[str]:
 
 
 def _details(runs: Iterable[Run]) -> Iterator[str]:
-    """What was not right, program by program, and what was not observed; and on which releases."""
-    releases: dict[str, list[str]] = {}
+    """What was not right, the programs of one reason together, and what was not observed; and on which releases."""
+    releases: dict[tuple[str, str, str], list[str]] = {}
     for verdict in (WRONG, SHORT, NOT_EXPRESSIBLE, "not observed"):
         for run in runs:
             name = run.release if run.python == _PYTHON else f"{run.release} with Python {run.python}"
-            of = [f"`{row.program}`: {row.why}" for row in run.others if row.verdict == verdict]
-            for text in run.missing if verdict == "not observed" else of:
-                releases.setdefault(f"{verdict}: {text}", []).append(name)
-    if releases:
-        yield "\n".join(f"- {text} ({', '.join(names)})" for text, names in releases.items()) + "\n"
+            of = [(row.why, f"`{row.program}`") for row in run.others if row.verdict == verdict]
+            for why, program in [(text, "") for text in run.missing] if verdict == "not observed" else of:
+                releases.setdefault((verdict, why, program), []).append(name)
+    programs: dict[tuple[str, str, str], list[str]] = {}
+    for (verdict, why, program), names in releases.items():
+        programs.setdefault((verdict, why if program else "", ", ".join(names)), []).append(program or why)
+    if programs:
+        rows = (
+            (verdict, (", " if why else "; ").join(of), why, names) for (verdict, why, names), of in programs.items()
+        )
+        yield "\n".join(f"- {': '.join(filter(None, row[:3]))} ({row[3]})" for row in rows) + "\n"
 
 
 def main() -> int:
