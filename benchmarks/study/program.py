@@ -50,8 +50,8 @@ def main(module: str, stack: str, way: str, n: str) -> None:
             coldstep.wait(work.step())
         took.append(process_time_ns() - begin)
     later = took[len(took) // 2 :]
-    counted = {os.environ.get("RANK", "0"): work.counted()}  # before: what runs without a compiler may compile, too
     eager_ns = _timed(work.eager) if work.eager is not None else None
+    counted = {os.environ.get("RANK", "0"): work.counted()}
     found = {"eager_ns": eager_ns, "cpu_ns": int(median(later)), "measured": work.measured()}
     sys.stdout.write(f"{json.dumps(found | {'counted': counted})}\n")  # at once: the ranks share it
 
