@@ -179,19 +179,19 @@ def test_a_look_at_what_runs_below_reads_only_what_is_new_or_below(monkeypatch: 
         [sleeps] = settled(processes, own, shell.pid)
         try:
             first = {shell.pid, sleeps.pid}
-            assert f"/proc/{os.getppid()}/stat" in looked_at
+            assert f"/proc/{own}/stat" in looked_at
             looked_at.clear()
             again = [row.pid for row in processes.below(own)]
             assert first <= set(again)
             assert again.index(shell.pid) == min(map(again.index, first)), "parents first"
             assert {f"/proc/{pid}/stat" for pid in first} <= set(looked_at)
-            assert f"/proc/{os.getppid()}/stat" not in looked_at
+            assert f"/proc/{own}/stat" not in looked_at
             with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as new:
                 assert new.pid in {row.pid for row in processes.below(own)}
             assert new.pid not in {row.pid for row in processes.below(own)}
             monkeypatch.setattr(memory, "_SAME_S", 0.0)  # the number of a process may be another's by now
             processes.below(own)
-            assert f"/proc/{os.getppid()}/stat" in looked_at
+            assert f"/proc/{own}/stat" in looked_at
         finally:
             os.kill(sleeps.pid, 9)
 
