@@ -173,32 +173,33 @@ def test_a_look_at_what_runs_below_reads_only_what_is_new_or_below(monkeypatch: 
     looked_at: list[str] = []
     read = memory._read
     monkeypatch.setattr(memory, "_read", lambda path: looked_at.append(path) or read(path))
+    monkeypatch.setattr(memory, "_SAME_S", 1e9)  # however busy the machine is
     processes, own = memory.Processes(), os.getpid()
     with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as shell:
-        [sleeps] = settled(processes, own, "sleep")
+        [sleeps] = settled(processes, own, shell.pid)
         try:
             first = {shell.pid, sleeps.pid}
-            assert f"/proc/{os.getppid()}/stat" in looked_at
+            assert f"/proc/{own}/stat" in looked_at
             looked_at.clear()
             again = [row.pid for row in processes.below(own)]
             assert first <= set(again)
             assert again.index(shell.pid) == min(map(again.index, first)), "parents first"
             assert {f"/proc/{pid}/stat" for pid in first} <= set(looked_at)
-            assert f"/proc/{os.getppid()}/stat" not in looked_at
+            assert f"/proc/{own}/stat" not in looked_at
             with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as new:
                 assert new.pid in {row.pid for row in processes.below(own)}
             assert new.pid not in {row.pid for row in processes.below(own)}
             monkeypatch.setattr(memory, "_SAME_S", 0.0)  # the number of a process may be another's by now
             processes.below(own)
-            assert f"/proc/{os.getppid()}/stat" in looked_at
+            assert f"/proc/{own}/stat" in looked_at
         finally:
             os.kill(sleeps.pid, 9)
 
 
-def settled(processes: memory.Processes, own: int, name: str) -> list[memory.Stat]:
-    """Those of a name that run below, once there is one."""
+def settled(processes: memory.Processes, own: int, shell: int) -> list[memory.Stat]:
+    """What a shell has started, once that runs its own command."""
     deadline = time.monotonic() + 20
-    while not (rows := [row for row in processes.below(own) if row.name == name]):
+    while not (rows := [row for row in processes.below(own) if (row.parent, row.name) == (shell, "sleep")]):
         assert time.monotonic() < deadline
     return rows
 
@@ -206,7 +207,7 @@ def settled(processes: memory.Processes, own: int, name: str) -> list[memory.Sta
 def test_a_process_whose_parent_has_ended_is_below_no_longer() -> None:
     processes, own = memory.Processes(), os.getpid()
     with subprocess.Popen(["sh", "-c", "sleep 60 & read line"], stdin=subprocess.PIPE) as shell:
-        [left] = settled(processes, own, "sleep")
+        [left] = settled(processes, own, shell.pid)
         assert shell.stdin is not None
         shell.stdin.close()
         while memory.words(shell.pid):  # it has ended, and nobody has asked how

@@ -82,17 +82,12 @@ def _distributions(folder: str) -> Iterator[tuple[str, str]]:
 
 def _parsed(distribution: str) -> Iterator[Offer]:
     try:
-        # of a hundred files one is of interest: to open them as others do takes twice as long, to read them as text six
-        file = os.open(os.path.join(distribution, "entry_points.txt"), os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        read = os.read(file, os.fstat(file).st_size)
+        # of a hundred files one is of interest: to read them as text takes three times as long
+        with open(os.path.join(distribution, "entry_points.txt"), "rb", buffering=0) as file:
+            read = file.read()
         text = read.decode() if b"[coldstep." in read else ""
     except (OSError, UnicodeDecodeError):
         return
-    finally:
-        os.close(file)
     group = ""
     for line in text.splitlines():
         row = line.strip()
