@@ -14,8 +14,9 @@ from coldstep.model import Location
 # JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
 _MLIR = re.compile(r"\s*(?P<names>%[\w#:%, ]+) = \"?(?P<op>[\w.]+)|\s*\"?(?P<end>[\w.]*return)\b")
 # JAX 0.10: "    d:f32[4,2] = tanh c"
+_JAXPR = re.compile(r"\s*(?P<names>(?:[^\s:]+:\S+ )+)= (?P<op>[\w-]+)")
 # JAX 0.10: "        { lambda ; p:f32[8,2]. let q:f32[8,2] = sub p 1.0:f32[] in (q,) }"
-_JAXPR = re.compile(r"(?:^\s*|(?<=[. ]let )|(?<=; ))(?P<names>(?:[^\s:]+:\S+ )+)= (?P<op>[\w-]+)")
+_JAXPR_BEGINS = re.compile(r"(?<=[. ]let )|(?<=; )")
 # JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7)"
 _HLO = re.compile(r"\s*(?:ROOT )?(?P<names>%?[\w.-]+) = .*?[\])}] (?P<op>[a-z][\w-]*)\(")
 # PyTorch 2.13: "        mul: "f32[4, 3][3, 1]cpu" = l_x_ * 0;  l_x_ = None"
@@ -74,10 +75,9 @@ def by_place(form: str, text: str, root: str) -> dict[Place, Counter[str]]:
 
 
 def _instructions(pattern: re.Pattern[str], line: str) -> Iterator[re.Match[str]]:
-    if pattern is _JAXPR:
-        yield from pattern.finditer(line)
-    elif (match := pattern.match(line)) is not None and match["names"] is not None:
-        yield match
+    for part in _JAXPR_BEGINS.split(line) if pattern is _JAXPR else (line,):
+        if (match := pattern.match(part)) is not None and match["names"] is not None:
+            yield match
 
 
 def differing(before: dict[Place, Counter[str]], after: dict[Place, Counter[str]]) -> list[Differing]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from coldstep.model import Location
 from coldstep.places import is_installed
 
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"'
 _NAMED = rf"{_QUOTED}\(#loc\d*\)"
 # TensorFlow 2.21: "loc(fused[#loc257, #loc211])"
 _PART = rf"(?:#loc\d*|{_NAMED}|{_QUOTED})"
@@ -46,6 +47,8 @@ _PRIVATE = re.compile(r"func\.func private (@[\w.$-]+)")
 # JAX 0.10: "    %1 = call @clip_0(%0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc5)"
 _SYMBOL = re.compile(r"@[\w.$-]+")
 _ELIDED = "__elided__"
+_MOST_PLACES = 100
+"""Of one location; those that name each other again and again stand for more than any memory holds."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -94,25 +97,32 @@ class Sources:
         self._aliases: dict[str, str] = dict(_ALIASES.findall(text))
         self._uses = _uses(text.split("\n")) if self._aliases else []
         self._chains: dict[str, list[Location]] = {}
+        self._sources: dict[str, Location | None] = {}
 
     def spot(self, line: int) -> Spot:
         """A line, counted from 1: its source is the innermost place in somebody's own code, if there is one."""
         used = self._uses[line - 1] if self._uses else ""
-        chain = [place for alias in _ALIAS.findall(used) for place in self._chain(alias)]
-        chain = [place for place in chain if not _NOBODYS.search(place.file)]
-        own = [place for place in chain if not is_installed(place.file)]
-        return Spot(line, next(iter(own or chain), None))
+        if used not in self._sources:
+            self._sources[used] = self._source(used)
+        return Spot(line, self._sources[used])
 
-    def _chain(self, alias: str) -> list[Location]:
+    def _source(self, used: str) -> Location | None:
+        places = (place for alias in _ALIAS.findall(used) for place in self._chain(alias))
+        chain = [place for place in islice(places, _MOST_PLACES) if not _NOBODYS.search(place.file)]
+        own = [place for place in chain if not is_installed(place.file)]
+        return next(iter(own or chain), None)
+
+    def _chain(self, alias: str, depth: int = 0) -> list[Location]:
         """The places that a location names, innermost first."""
         if alias in self._chains:
             return self._chains[alias]
         chain = self._chains[alias] = []
         definition = self._aliases.get(alias, "")
-        if (place := _FILE.fullmatch(definition)) is not None:
+        # one of several lines is no place, and would be looked through again from each of its words
+        if "\n" not in definition and (place := _FILE.fullmatch(definition)) is not None:
             chain.append(Location(place[1].removeprefix(self._root), int(place[2]), ""))
-        for inner in _ALIAS.findall(definition):
-            chain += self._chain(inner)
+        for inner in _ALIAS.findall(definition) if depth < _MOST_PLACES else ():
+            chain += self._chain(inner, depth + 1)[: _MOST_PLACES - len(chain)]
         if (name := _NAME.match(definition)) is not None and len(chain) == 1 and not chain[0].function:
             chain[0] = replace(chain[0], function=name[1][1:-1])
         return chain
