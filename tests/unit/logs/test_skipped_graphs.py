@@ -48,6 +48,35 @@ skipping cudagraphs due to multiple devices: cuda:0, cuda:1
     }
 
 
+FRAME = '  File "/repo/train.py", line 5, in decode\n    y = x + 1'
+OPTION = "config.triton.cudagraph_skip_dynamic_graphs=True"
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "advice"),
+    [
+        (f"graph with symbolic shapes inputs and {OPTION}. Found from {FRAME}",
+         f" in decode: graph with symbolic shapes inputs and {OPTION}", "The option "),
+        (f"disabling cudagraphs due to incompatible op aten.f.default Found from {FRAME}",
+         " in decode: incompatible op aten.f.default", "Take what the reason names out"),
+        (f"index_put_ fallback is not compatible with CUDA graphs Found from : \n {FRAME}",
+         " in decode: index_put_ fallback is not compatible with CUDA graphs", "Take what the reason names out"),
+        ("['mutated inputs', 'complex memory overlap']", ": mutated inputs, complex memory overlap",
+         "A CUDA graph writes only into"),
+        ("cpp-wrapper does not support graph partition yet", ": cpp-wrapper does not support graph partition yet", ""),
+        ("x" * 10_000, f": {'x' * 300}…", "Take what the reason names out"),
+    ],
+)  # fmt: skip
+def test_each_reason_that_pytorch_gives_is_one_short_sentence(
+    tmp_path: Path, words: str, text: str, advice: str
+) -> None:
+    [row] = uncompiled(tmp_path, f"skipping cudagraphs due to {words}\nstep 1\n")
+    assert row.text == f"PyTorch replays no CUDA graph{text}"
+    assert row.advice.startswith(advice)
+    assert (row.location is None) == (FRAME not in words)
+    assert bool(row.advice) == bool(advice)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -22,15 +22,20 @@ from coldstep_collectors.torch._private import names
 ELSEWHERE = "it was recorded after another graph"
 WARM_UP, RECORDING = "warm-up", "recording"
 _LOGGERS = ("torch._inductor.cudagraph_utils.__cudagraphs", "torch._inductor.cudagraph_utils.__perf_hints")
+_MOST_WHY = 300
 SKIPS = "skipping cudagraphs due to "
 # PyTorch 2.11: "skipping cudagraphs due to mutated inputs (1 instances). Found from :"
 # PyTorch 2.5: "skipping cudagraphs due to skipping cudagraphs due to cpu device (arg1_1). Found from :"
+# PyTorch 2.13: "skipping cudagraphs due to disabling cudagraphs due to incompatible op a.b Found from   File"
 _WHY = expression(
-    rf"(?:{SKIPS})+(?P<why>[^\n]{{1,300}}?)(?: \(\d+ instances\))?(?:\. Found from ?:|\s*$)", re.MULTILINE
+    r"(?:(?:skipping|disabling) cudagraphs due to )+(?:\[')?(?P<why>[^\n]{1,300}?)(?: \(\d+ instances\))?"
+    r"(?:\.? Found from\b|'\]\s*$|\s*$)",
+    re.MULTILINE,
 )
 # PyTorch 2.11: "   File "/repo/train.py", line 5, in decode"
 _FROM = expression(
-    r'^\s*File "(?P<file>[^"\n]{1,999})", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})', re.MULTILINE
+    r'(?:^|Found from)\s*File "(?P<file>[^"\n]{1,999})", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})',
+    re.MULTILINE,
 )
 _STATIC = (
     "A CUDA graph writes only into inputs that stay where they are: keep such a tensor as a buffer of the module, mark "
@@ -38,7 +43,16 @@ _STATIC = (
 )
 _ON_THE_DEVICE = "A CUDA graph holds work of one GPU alone: move what lies on the CPU to the GPU before the call."
 _APART = "Take what the reason names out of the function, or compile it apart from the rest."
-_ADVICE = {"mutated inputs": _STATIC, "input mutation": _STATIC, "cpu device": _ON_THE_DEVICE}
+_SKIPPED_BY_OPTION = (
+    "The option torch._inductor.config.triton.cudagraph_skip_dynamic_graphs leaves out graphs of sizes that change: "
+    "keep these fixed, or set the option to False."
+)
+_ADVICE = {
+    "mutated inputs": _STATIC, "input mutation": _STATIC, "cpu device": _ON_THE_DEVICE,
+    "graph with symbolic shapes": _SKIPPED_BY_OPTION,
+    # a setting is the reason, and nothing in the function
+    "cpp-wrapper": "", "cudagraph capture requires": "", "bisector": "",
+}  # fmt: skip
 """By how PyTorch's reason begins."""
 
 
@@ -104,8 +118,8 @@ def on_skips(heard: Callable[[str], None]) -> Callable[[], None]:
 
 def without_a_cuda_graph(words: str, ns: int) -> Finding:
     """The finding that PyTorch's words come to. Of the code that they name it is at the user's innermost line."""
-    match = _WHY.match(words)
-    why = match["why"] if match is not None else words.removeprefix(SKIPS)
+    first, match = words.removeprefix(SKIPS).partition("\n")[0], _WHY.match(words)
+    why = match["why"].replace("', '", ", ") if match is not None else f"{first[:_MOST_WHY]}…"
     places = [(at["file"], int(at["line"]), at["function"]) for at in _FROM.finditer(words)]
     at = next((place for place in reversed(places) if not is_installed(place[0])), places[-1] if places else None)
     text = f"PyTorch replays no CUDA graph{f' in {at[2]}' if at is not None else ''}: {why}"
