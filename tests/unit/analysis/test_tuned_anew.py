@@ -41,8 +41,9 @@ def test_each_further_value_of_a_key_is_paid_for(trace: Trace) -> None:
         [tuned(f"scale{n}(n=1)") for n in range(5)],
         [tuned(f"mm({n}x64, 64x64)") for n in range(5)],  # Inductor's, for graphs of their own
         [tuned("scale()")] * 4,
+        [tuned("_fwd(n=1, d=2)"), tuned("_fwd(rows=8)"), tuned("_fwd(m=1, k=4)")],
     ],
-    ids=["two", "one value", "cached", "several kernels", "inductor", "no keys"],
+    ids=["two", "one value", "cached", "several kernels", "inductor", "no keys", "kernels of one name"],
 )
 def test_it_is_silent_where_no_key_takes_many_values(trace: Trace, rows: list[Autotuning]) -> None:
     trace.autotuning = rows

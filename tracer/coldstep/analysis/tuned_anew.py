@@ -15,6 +15,8 @@ from coldstep.model import Autotuning, Finding, Trace
 _OFTEN = 3
 # coldstep: "scale(n=1000, d=64)"; of Inductor's the sizes have no names: "mm(64x192, 192x256)"
 _KEYED = expression(r"(\w+)\((\w+=.*)\)")
+# coldstep: "n=1000, d=64"
+_KEY = expression(r"(?:^|, )(\w+)=")
 _FEWER_KEYS = Row(
     "Triton tunes {kernel} again for each new value of its keys: call it with few (sizes padded to powers of two), or, "
     "where the kernel is yours, name in key=[…] an argument that takes few (a size rounded up, handed over beside the "
@@ -24,11 +26,12 @@ _FEWER_KEYS = Row(
 
 def tuned_anew(trace: Trace) -> Iterator[Finding]:
     """One finding for each kernel."""
-    kernels: dict[tuple[int, str], dict[str, Autotuning]] = defaultdict(dict)
+    # kernels of one name are one where their keys have the same names
+    kernels: dict[tuple[int, str, tuple[str, ...]], dict[str, Autotuning]] = defaultdict(dict)
     for row in trace.autotuning:
         if not row.cached and (match := _KEYED.fullmatch(row.operation)) is not None:
-            kernels[row.process, match[1]].setdefault(match[2], row)
-    for (_, kernel), by_keys in kernels.items():
+            kernels[row.process, match[1], (*_KEY.findall(match[2]),)].setdefault(match[2], row)
+    for (_, kernel, _), by_keys in kernels.items():
         first, *further = by_keys.values()
         if len(by_keys) < _OFTEN:
             continue
