@@ -74,6 +74,23 @@ def test_a_region_that_is_traced_again_names_the_guard_and_both_values(tmp_path:
     assert "max_reuse_entries" in row.advice
 
 
+class Named(torch.nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    @torch.compiler.nested_compile_region
+    def forward(self, x: Any) -> Any:
+        return x + len(self.name)
+
+
+def test_a_long_text_that_a_guard_compares_is_not_kept(tmp_path: Path) -> None:
+    short = regions(tmp_path, torch.nn.Sequential(Named("a"), Named("bc")), torch.ones(4))[0].evidence[0]
+    assert short.endswith(".name: 'a', now 'bc'")
+    long = regions(tmp_path, torch.nn.Sequential(Named("a" * 10_000), Named("b" * 9_999)), torch.ones(4))[0].evidence[0]
+    assert long.endswith(".name")
+
+
 def test_a_region_that_is_never_reused_is_a_warning_and_so_is_one_near_its_limit(tmp_path: Path) -> None:
     [row] = regions(tmp_path, stacked(*map(float, range(3, 9))), torch.ones(4))
     assert row.severity == "warning"

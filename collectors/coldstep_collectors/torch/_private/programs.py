@@ -31,6 +31,7 @@ _HIT = " hit for "
 # PyTorch 2.13: "reuse failed -- input %d tag mismatch: cached '%s' vs current '%s'"
 _WORD = expression(r"%[sd]")
 _USUAL_LIMIT = 8
+_MOST_SHOWN = 100  # characters of a text of the program's
 _MAX_CONSTANT_BYTES = 1024
 # PyTorch 2.13: "  File \"/repo/train.py\", line 12, in forward"
 _PLACE = expression(r'File "([^"\n]+)", line (\d+), in (\S+)')
@@ -152,7 +153,7 @@ def _refusal(message: str, words: tuple[Any, ...]) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    return type(value) in (int, float, bool, str, type(None))
+    return type(value) in (int, float, bool, type(None)) or (type(value) is str and len(value) <= _MOST_SHOWN)
 
 
 class _Thread(threading.local):
