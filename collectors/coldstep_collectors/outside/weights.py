@@ -35,7 +35,8 @@ def _torch_file(call: Call) -> Args:
 
 def _safetensors_file(call: Call) -> Args:
     """A tensor of PyTorch's on the CPU is a view of the mapped file."""
-    return _file(call) | ({"mapped": True} if str(call.given(1, "device") or "cpu") == "cpu" else {})
+    device = call.given(1, "device")  # 0 is a GPU
+    return _file(call) | ({"mapped": True} if device is None or str(device) == "cpu" else {})
 
 
 def _repository(call: Call) -> Args:

@@ -333,6 +333,23 @@ def test_what_is_mapped_takes_what_the_call_took_and_its_first_touch_is_no_phase
     assert size * 0.9 <= read <= size * 1.5
 
 
+def test_what_safetensors_reads_onto_a_gpu_is_not_mapped(tmp_path: Path) -> None:
+    (tmp_path / "safetensors").mkdir()
+    (tmp_path / "safetensors" / "torch.py").write_text('def load_file(filename, device="cpu"):\n    return {}\n')
+    text = """
+    import coldstep
+    with coldstep.trace("run.pftrace", collectors=["outside"]):
+        import numpy  # as all that loads weights does
+        from safetensors.torch import load_file
+        for device in ("cpu", "cuda", 0, 1):
+            load_file("model.safetensors", device=device)
+        load_file("model.safetensors")
+    """
+    program.run(text, tmp_path)
+    rows = coldstep.load(tmp_path / "run.pftrace").transfers
+    assert [row.mapped for row in rows] == [True, False, False, False, True]
+
+
 @pytest.mark.jax
 def test_orbax_makes_the_program_wait_for_its_asynchronous_save_in_checkpoint(tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint")
