@@ -47,6 +47,11 @@ def first_remedy(trace: Trace) -> Remedy | None:
     return next((row for row in finding.remedies if row.code or row.environment), None) if finding else None
 
 
+def end(trace: Trace) -> tuple[str, str | None]:
+    """How the program ended."""
+    return trace.run.ended, trace.run.error
+
+
 def row(program: Path, folder: Path, rounds: int) -> str:
     """A line for one program: what the answer claims, and what came of it."""
     before = [run(program, folder / f"before{n}", {}) for n in range(rounds)]
@@ -60,6 +65,9 @@ def row(program: Path, folder: Path, rounds: int) -> str:
     source = program.read_text()
     changed.write_text(followed(source, remedy) if remedy.code else source)
     after = [run(changed, folder / f"after{n}", dict(remedy.environment)) for n in range(rounds)]
+    ends = {*map(end, after)} - {("ok", None), *map(end, before)}
+    if ends:  # it compiles less, for it breaks off
+        raise RuntimeError(f"changed, it ended otherwise: {ends}")
     cost = median(trace.answers[0].cost_ns for trace in before)
     was, now = (median(map(compiling, traces)) for traces in (before, after))
     null = max(map(compiling, before)) - min(map(compiling, before))
