@@ -260,3 +260,25 @@ def test_a_graph_that_could_not_be_loaded_is_told_apart_from_none(tmp_path: Path
         "broken": dict.fromkeys(layers, ("unreadable", True)),
         "again": {"aot.autograd": ("hit", None), "inductor.fx_graph": ("hit", None)},
     }
+
+
+ELSEWHERE = """
+import coldstep
+import torch
+import torch._functorch.config
+import torch._inductor.config as config
+
+torch._functorch.config.enable_autograd_cache = False
+for name in ("local", "remote"):
+    torch._dynamo.reset()
+    config.fx_graph_cache, config.fx_graph_remote_cache = name == "local", name == "remote"
+    with coldstep.trace(f"{name}.pftrace", collectors=["dynamo", "inductor"]):
+        torch.compile(lambda x: x @ x)(torch.ones(4, 4))  # no C++ to be compiled
+"""
+
+
+def test_an_entry_where_nobody_looks_is_not_one_that_could_not_be_loaded(tmp_path: Path) -> None:
+    program.run(ELSEWHERE, tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}, stack="torch")
+    for name in ("local", "remote"):
+        [row] = coldstep.load(tmp_path / f"{name}.pftrace").compiles
+        assert ("inductor.fx_graph", "miss") in {(cache.layer, cache.state) for cache in row.caches}

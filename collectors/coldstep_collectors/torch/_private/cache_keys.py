@@ -251,9 +251,9 @@ class Writes:
         real, looked = cache.find_guarded_entry.__func__, self._guarded(self._looked)
         is_there = self._guarded(lambda key: _holds(cache._get_tmp_dir_for_key(key)))
 
-        def find_guarded_entry(cls: Any, key: str, *args: Any, **kwargs: Any) -> Any:
-            was_there = is_there(key)
-            answer = real(cls, key, *args, **kwargs)
+        def find_guarded_entry(cls: Any, key: str, local: bool, *args: Any, **kwargs: Any) -> Any:
+            was_there = local and is_there(key)  # else PyTorch looks for it elsewhere alone
+            answer = real(cls, key, local, *args, **kwargs)
             looked(key, was_there, answer)
             return answer
 
