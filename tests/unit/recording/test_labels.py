@@ -101,3 +101,9 @@ def test_the_labels_of_a_command_reach_its_processes_and_no_other_programs_varia
     assert labels({}, of_the_job) == {"commit": "mine", "n": "2"}
     for text in ("", "x", "[1]", '{"n": 2}', '{"N N": "2"}', "[" * 100_000):
         assert labels({}, {"COLDSTEP_LABELS": text}) == {}
+
+
+def test_a_labelled_command_within_another_adds_its_labels(tmp_path: Path) -> None:
+    inner = f"{sys.executable} -m coldstep run --label b=2 --label c=3 printenv COLDSTEP_LABELS"
+    done = run(tmp_path, "run", "--label", "a=1", "--label", "b=1", "sh", "-c", inner)
+    assert json.loads(done.stdout) == {"a": "1", "b": "2", "c": "3"}

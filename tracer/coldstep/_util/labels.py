@@ -64,11 +64,12 @@ def labels(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str
         value = next((text for each in variables if (text := environment.get(each, "")) not in _NOTHING), None)
         if value is not None:
             from_environment[name] = value
-    all_labels = from_environment | _of_the_job(environment) | dict(given)
+    all_labels = from_environment | of_the_job(environment) | dict(given)
     return {name: _harmless(name, value) for name, value in all_labels.items()}
 
 
-def _of_the_job(environment: Mapping[str, str]) -> dict[str, str]:
+def of_the_job(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those that the commands around this process were given."""
     text = environment.get(OF_THE_JOB)
     if not text:
         return {}

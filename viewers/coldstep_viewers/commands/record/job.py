@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from coldstep._util.figures import count
-from coldstep._util.labels import OF_THE_JOB
+from coldstep._util.labels import OF_THE_JOB, of_the_job
 from coldstep._util.stderr import say
 from coldstep.job.job import Job, new_job, program_name
 from coldstep.job.lost import take_word
@@ -49,7 +49,7 @@ def run_command(path: str, command: Sequence[str], options: argparse.Namespace, 
         if not options.waits:
             os.environ[WAITS] = "0"
         if options.label:
-            os.environ[OF_THE_JOB] = json.dumps(dict(options.label))
+            os.environ[OF_THE_JOB] = json.dumps(of_the_job(os.environ) | dict(options.label))
 
     try:
         code = supervise(path, list(command), prepare)
