@@ -47,3 +47,10 @@ def test_a_line_of_many_names_is_read_in_no_time(text: str) -> None:
 def test_a_text_in_quotes_may_have_lines() -> None:
     compared = diff("stablehlo", '  %0 = stablehlo.add %a "x\ny"\n', "  %0 = stablehlo.add %a")
     assert compared.lines == (2, 1)
+
+
+def test_two_texts_of_many_values_that_are_let_go_are_compared_in_no_time() -> None:
+    begun = time.process_time()
+    compared = diff("fx", ";  a" * 25_000, "    b = a.sin();  a = None\n    c = b + 1.5;  a = b = None")
+    assert time.process_time() - begun < _MOST_S
+    assert [line for line in compared.changes if line[0] == "+"] == ["+ %0 = a.sin()", "+ %1 = %0 + 1.5"]

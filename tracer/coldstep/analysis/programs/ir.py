@@ -58,7 +58,7 @@ _HEAD = re.compile(
 )
 """A program's inputs, where it begins: the comparison of inputs has them."""
 # JAX 0.10: "  ROOT %multiply.9 = f32[2,3]{1,0} multiply(%Arg_0.1, %broadcast.7), metadata={op_name="jit(f)/mul"}"
-_NOISE = re.compile(r",? ?metadata=\{[^}]*\}|;  .* = None$|(?<!\s)\s+# .*$|^# AOT ID: .*$", re.MULTILINE)
+_NOISE = re.compile(r",? ?metadata=\{[^}]*\}|;  [^;\n]* = None$|(?<!\s)\s+# .*$|^# AOT ID: .*$", re.MULTILINE)
 # JAX 0.10: "    %6 = stablehlo.subtract %arg0, %5 : tensor<4xf32> loc(#loc48)"
 # PyTorch 2.13: "        mul: "f32[4, 3][3, 1]cpu" = l_x_ * 0;  l_x_ = None"
 _TYPE = re.compile(r"tensor<[^>]*>|\b(?:bf16|f8\w+|[sufibc]\d+|pred|bool)\[[^\]]*\](?:\[[^\]]*\]\w*|\{[\d,:A-Z()]*\})?")
