@@ -2,7 +2,7 @@
 
 Recorder, loader, analyses and viewers ask the `Vocabulary` of a trace: ours, and what collectors of others declared as
 `Words`, which the trace holds. Those come from a file that anybody may have written: they are cut, and never rename or
-recolour ours. Imports the standard library and the order of tracks alone.
+recolour ours. Imports the standard library, the order of tracks and `NamedTuple` alone.
 """
 
 from __future__ import annotations
