@@ -116,6 +116,9 @@ def test_what_keeps_torch_compile_from_compiling_anything_comes_before_what_that
     ]
     for number, row in enumerate(trace.findings):
         row.id = f"f{number}"
+    assert [row.text for row in answers(trace)] == ["again", "broken"]  # JAX compiled, too
+    for compile_ in trace.compiles:
+        compile_.stack = "dynamo"
     assert [row.text for row in answers(trace)] == ["broken", "again"]
     del trace.findings[2]
     assert [row.text for row in answers(trace)] == ["again", "broken"]

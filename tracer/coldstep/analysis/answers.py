@@ -57,7 +57,8 @@ def answers(trace: Trace) -> list[Answer]:
     worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
     once = {row.id for row in trace.findings if is_paid_once(row)}
     fatal = {row.id for row in trace.findings if _ended_the_run(trace, row)}
-    bare = {row.id for row in trace.findings if row.kind == "silent_eager" and row.text.startswith(NO_GRAPH)}
+    alone = all(row.stack == "dynamo" for row in trace.compiles)  # else what another stack compiles counts by its cost
+    bare = {row.id for row in trace.findings if alone and row.kind == "silent_eager" and row.text.startswith(NO_GRAPH)}
 
     def place(row: Answer) -> tuple[bool, bool, int]:
         cost_ns = row.cost_ns * (1 if row.finding in once else _GOES_ON)
