@@ -26,8 +26,8 @@ def test_the_page_counts_what_is_right_of_what_a_release_can_express() -> None:
     assert not run.holds
     lines = versions.page([run]).splitlines()
     assert f"| 0.4.35 | 3.11 | 1 of 2 (50%) | 1 | 1 | 1 | 1 of 2 | {run.date} | {run.commit} |" in lines
-    assert "- WRONG: `nothing_else`: expected nothing; reported shape" in lines
-    assert "- not observed: jax: Python dispatches" in lines
+    assert "- WRONG: `nothing_else`: expected nothing; reported shape (0.4.35)" in lines
+    assert "- not observed: jax: Python dispatches (0.4.35)" in lines
     assert not [line for line in lines if "the backend" in line]  # was seen in most programs
 
 
