@@ -134,7 +134,7 @@ UNMARKED = """
     print(torch.ones(1))  # imports what prints
     with coldstep.trace("unmarked.pftrace"):
         torch_xla.sync()  # sets up
-        time.sleep(0.3)  # of so long a session of the profiler's, the end and the next one's begin come at a boundary
+        time.sleep(0.8)  # of so long a session of the profiler's, the end and the next one's begin come at a boundary
         for _ in range(3):
             whole(rows(2))
             torch_xla.sync()  # sync
