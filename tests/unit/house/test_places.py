@@ -226,3 +226,12 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     server = package("server")
     server.__path__ = [f"{PACKAGES}/server"]
     monkeypatch.setitem(sys.modules, "server", server)
+
+
+def test_a_script_with_functions_of_its_own_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n\n\ndef train(batch):\n    return batch\n\n\ntrain(1)\n")
+    parsed: list[str] = []
+    monkeypatch.setattr(own_package.ast, "parse", parsed.append)
+    assert own_package._launched_by(str(script)) == frozenset()
+    assert parsed == []

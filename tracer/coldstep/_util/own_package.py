@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from types import FunctionType, ModuleType
 
+from coldstep._util.expressions import expression
 from coldstep.vocabulary import PACKAGES
 
 _LAUNCHER_BYTES = 4096  # of a script that does no more than call what it imports
 _users: set[str] = set()  # packages that were seen to have imported a framework, or something of one
+# Python: "def train(batch):"
+_MAKES = expression(r"^\s*(?:async\s+)?(?:def|class|for|while)\s[^\n]*:", re.MULTILINE)
+"""A line that no launcher has: such a script is not parsed."""
 _OWN_CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While, ast.NamedExpr)
 
 
@@ -69,8 +74,9 @@ def _launched_by(script: str) -> frozenset[str]:
     try:
         with open(script, encoding="utf-8") as file:
             text = file.read(_LAUNCHER_BYTES + 1)
-        body = ast.parse(text) if len(text) <= _LAUNCHER_BYTES else None
-    except (OSError, ValueError, SyntaxError, RecursionError):
+        # on Python 3.11 two threads that parse at once break each other: a SystemError, here or in the program's own
+        body = ast.parse(text) if len(text) <= _LAUNCHER_BYTES and _MAKES.search(text) is None else None
+    except (OSError, ValueError, SyntaxError, RecursionError, SystemError):
         return frozenset()
     if body is None or any(map(_is_own_code, nodes := [*ast.walk(body)])):
         return frozenset()
