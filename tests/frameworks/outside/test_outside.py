@@ -19,7 +19,6 @@ import coldstep
 from coldstep.analysis.budgets import judge, parse
 from coldstep.analysis.unobserved import unseen_route
 from coldstep.model import Trace
-from coldstep.pftrace.layout import READ
 from coldstep_collectors.patch import Patch
 from coldstep_viewers.report.headline import headline
 from coldstep_viewers.report.terminal import render
@@ -118,15 +117,25 @@ save_file(weights, "model.safetensors")
 with open("model.safetensors", "rb") as file:
     os.fsync(file.fileno())
     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that it is read from disk
+
+def read():
+    try:
+        with open("/proc/self/io") as file:
+            return int(next(line for line in file if line.startswith("read_bytes")).split()[1])
+    except OSError:  # a container may close it
+        return None
+
 with coldstep.trace("run.pftrace", collectors=["outside", "process"]):
     import safetensors.torch
     with measured("model.pt"):
         one = torch.load("model.pt", mmap=True)
     with measured("model.safetensors"):
         other = safetensors.torch.load_file("model.safetensors")
+    before = read()
     with coldstep.step():
         with measured("touch"):
             total = one["w"].sum() + other["w"].sum()
+        seconds["read"] = read() - before if before is not None else None
         time.sleep(0.3)
 print(json.dumps(seconds))
 """
@@ -320,21 +329,21 @@ def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(
 def test_what_is_mapped_takes_what_the_call_took_and_its_first_touch_is_no_phase(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
     done = program.run(MAPPED, tmp_path)
-    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert [(row.name, row.mapped) for row in trace.transfers] == [("model.pt", True), ("model.safetensors", True)]
     for row in trace.transfers:
         assert row.wall_ns / 1e9 == pytest.approx(measured[row.name], rel=0.1, abs=0.005)
     step = next(row for row in trace.intervals if row.kind == "step")
     assert step.unattributed_ns / 1e9 >= measured["touch"]
-    size = (tmp_path / "model.safetensors").stat().st_size
-    if (read := trace.transfers[1].read_later_bytes) is None or not any(value for _, value in trace.counters[0, READ]):
-        pytest.skip("reads from disk are not shown here")
-    assert size * 0.9 <= read <= size * 1.5
+    later, own = trace.transfers[1].read_later_bytes, measured["read"]  # none from a disk that is memory
+    assert (later is None) == (own is None)
+    assert own is None or own * 0.9 <= (later or 0) <= own * 1.1 + 30_000_000
 
 
 def test_what_safetensors_reads_onto_a_gpu_is_not_mapped(tmp_path: Path) -> None:
     (tmp_path / "safetensors").mkdir()
+    (tmp_path / "safetensors" / "__init__.py").touch()  # else an installed one comes before it
     (tmp_path / "safetensors" / "torch.py").write_text('def load_file(filename, device="cpu"):\n    return {}\n')
     text = """
     import coldstep
