@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep._util.figures import count, duration, listed, numbers, percent
+from coldstep.analysis.make_finding import NO_GRAPH
 from coldstep.analysis.silent_slowdowns import without_a_graph
 from coldstep.analysis.unobserved import unknown, unseen_route, untraced, untraced_words
 from coldstep.blind_spots import COMPILES, RECOMPILES, told_by
@@ -126,7 +127,7 @@ def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str
         yield f"{'first ' if revoked else ''}{verdict(settled, len(steps) - (trace.unfinished in own), one)}"
     yield from _given_up(trace, own)
     if without_a_graph(trace, cost.process) is not None:
-        yield "torch.compile compiled no graph"
+        yield NO_GRAPH
     if recompiles:
         at = sorted({row.step for row in recompiles if row.step is not None})
         least = "at least " if why else ""
