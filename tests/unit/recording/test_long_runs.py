@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import generated_trace
 import pytest
@@ -15,7 +16,19 @@ import pytest
 import coldstep
 from coldstep.candidates import Candidate
 from coldstep.clock import Snapshot
-from coldstep.events import Args, Begin, Calls, CollectorState, Counter, End, Note, Slice, StepBegin, StepEnd
+from coldstep.events import (
+    Args,
+    Begin,
+    Calls,
+    CollectorState,
+    Counter,
+    End,
+    Note,
+    Slice,
+    StepBegin,
+    StepEnd,
+    emit_whole,
+)
 from coldstep.loading import folding
 from coldstep.model import Trace
 from coldstep.pftrace.layout import FILE_SCHEMA
@@ -208,6 +221,20 @@ def test_steps_that_are_inferred_are_told_likewise(seed: int, tmp_path: Path, mo
     assert len(together.intervals.parts) < len(apart.intervals) / 2
     assert [*together.intervals] == apart.intervals
     assert {row.name for row in apart.intervals if row.kind == "step"} > ({"call of evaluate"} if seed % 3 else set())
+
+
+def test_calls_that_are_written_early_move_nothing_that_is_known_late(tmp_path: Path, engine: ModuleType) -> None:
+    path = tmp_path / "t.pftrace"
+    run = Run(path, 0)
+    update = Candidate("call", "update", PLACE | {"line": 5}, loop=True, id="update", tid=HOME.tid)
+    update.calls.append((0, START + 9_000_000))
+    run.written(update)  # the drain came between the call's end and what that had done
+    begin = Begin(START + 4_000_000, "sync", "torch_xla")
+    emit_whole(lambda event: run.recorder.handle(event, HOME), begin, START + 8_000_000)
+    run.ns = START + 9_000_000
+    run.end()
+    [[row]] = engine.query(path, "select dur from slice where name = 'sync'")
+    assert row["dur"] == 4_000_000
 
 
 @pytest.mark.parametrize("seed", range(4))

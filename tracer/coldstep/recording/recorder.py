@@ -49,6 +49,7 @@ from coldstep.rows.ledger import Open, Partition
 from coldstep.rows.variants import counts_for_step_before
 from coldstep.vocabulary import of_trace
 
+_OUT_OF_ORDER = frozenset({Slice, Counter, Calls})  # the drain takes these apart from their thread's other events
 _IR_PIECE = 1 << 16
 _MAX_UNDECLARED = 20  # words of which it is told that no vocabulary has them
 _BEAT_NS = 2_000_000_000  # between two signs of life of a process that waits
@@ -156,8 +157,10 @@ class Recorder:
 
     def handle(self, event: events.Event, thread: Thread) -> None:
         """Write one event. Those of one thread come in the order they were appended."""
-        # a garbage collection between reading the clock and appending can put a later stamp first
-        ns = self._last[thread.tid] = max(event.ns, self._last.get(thread.tid, 0))
+        ns = event.ns
+        if type(event) not in _OUT_OF_ORDER:
+            # a garbage collection between reading the clock and appending can put a later stamp first
+            ns = self._last[thread.tid] = max(ns, self._last.get(thread.tid, 0))
         self._handlers[type(event)](event, ns, thread)
 
     def plain_step(self, taken: Sequence[tuple[int, events.Event, Thread]], at: int) -> int:
