@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Literal
 
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.events import Args
 
 Kind = Literal["other_tool", "trainer", "optimizer", "call", "setup"]

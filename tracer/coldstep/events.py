@@ -7,10 +7,9 @@ the hook that saw the event.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,11 +8,10 @@ functions in `coldstep.analysis` derive the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, Literal
 
 from coldstep._util.installed import in_notebook, offered
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.run_row import Dropped as Dropped
 from coldstep.signature import Change as Change
 from coldstep.signature import Signature as Signature

@@ -7,9 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dis import get_instructions
 from functools import cache, lru_cache
-from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
@@ -39,6 +37,7 @@ _INSTALLED = expression(
     rf"|/coldstep_(?:collectors|viewers)/|/tracer/coldstep/|{_SOURCE.pattern}|{_MADE.pattern}"
 )
 _MOST_FRAMES = 100  # of a library's that are looked at
+_OPTIMIZED, _VARARGS, _VARKEYWORDS = 1, 4, 8  # of `co_flags`, as in `inspect`, which takes milliseconds to import
 _BACKPORT = "/typing_extensions.py"  # whose wrappers are those of the standard library: around torch_xla's `mark_step`
 
 
@@ -222,7 +221,7 @@ def variables(frame: FrameType) -> dict[str, Any]:
     here, unless that would show: to a debugger, or to a function that has asked for it itself.
     """
     code = frame.f_code
-    if not code.co_flags & CO_OPTIMIZED:
+    if not code.co_flags & _OPTIMIZED:
         return frame.f_locals
     if _asks_for_locals(code):
         return {}
@@ -238,6 +237,8 @@ def _asks_for_locals(code: CodeType) -> bool:
     names = {"locals", "vars", "eval", "exec"}
     if names.isdisjoint(code.co_names):
         return False
+    from dis import get_instructions
+
     return any(step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in names for step in get_instructions(code))
 
 
@@ -247,9 +248,9 @@ def arguments(frame: FrameType) -> list[tuple[str, Any]]:
     count = code.co_argcount + code.co_kwonlyargcount
     values = [(name, held.get(name)) for name in code.co_varnames[:count]]
     rest = list(code.co_varnames[count:])
-    if code.co_flags & CO_VARARGS:
+    if code.co_flags & _VARARGS:
         values += [("", value) for value in held.get(rest.pop(0), ())]
-    if code.co_flags & CO_VARKEYWORDS:
+    if code.co_flags & _VARKEYWORDS:
         values += held.get(rest.pop(0), {}).items()
     return values
 

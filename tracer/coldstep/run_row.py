@@ -5,11 +5,9 @@ A log has no process to ask: values that it lacks stay None, and are not written
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from coldstep._util.arguments import number, text
 from coldstep._util.labels import labels_in
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 from coldstep.pftrace.layout import FILE_SCHEMA
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field
 from operator import ne
 
 from coldstep import context as forms
-from coldstep._util import python_text
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 
 # coldstep: "f32[3] @cpu:1 committed"
@@ -261,6 +259,8 @@ def _kind(text: str) -> type | None:
     """The type of a Python value from its text, `object` for the name of a class; None for what is neither."""
     if _CLASS.fullmatch(text):
         return object
+    from coldstep._util import python_text  # what parses takes milliseconds to import
+
     try:
         return type(python_text.literal(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):

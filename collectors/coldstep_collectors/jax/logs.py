@@ -6,12 +6,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import field
 from itertools import islice, pairwise
 from typing import ClassVar
 
 from coldstep import context as forms
-from coldstep._util.slotted import slotted, slotted_object
+from coldstep._util.slotted import field, slotted, slotted_object
 from coldstep.blind_spots import BEGUN, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End, emit_whole
 from coldstep.logs import Line, Log, Seen

@@ -11,13 +11,12 @@ import sys
 import sysconfig
 import tempfile
 import time
-from dataclasses import field
 from queue import Empty, SimpleQueue
 from types import FunctionType
 from typing import Any
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep._util.stderr import say
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now

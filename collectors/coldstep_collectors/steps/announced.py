@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import field
 from threading import get_ident
 from types import CodeType
 from typing import Any
 
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
 from coldstep.errors import interrupts

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import field
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
 from weakref import ref
 
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import interrupts

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import field
 from typing import Any
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted, slotted_object
+from coldstep._util.slotted import field, slotted, slotted_object
 from coldstep.candidates import Candidate
 from coldstep.events import Args
 from coldstep_collectors.captures import Captures

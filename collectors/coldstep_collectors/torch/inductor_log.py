@@ -4,11 +4,10 @@ compile how long it took, and what its cache answered; which graphs run without 
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from itertools import pairwise
 from typing import ClassVar
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import CHOICES, TUNED, Args, Begin, End, emit_whole
 from coldstep.logs import Line, Log
 from coldstep.vocabulary import AUTOTUNE

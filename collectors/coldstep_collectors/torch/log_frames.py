@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
 from coldstep import context as forms
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.events import NOTHING, Args, Begin, GraphBreak
 from coldstep.logs import Log
 from coldstep.places import is_installed, location, with_slashes

@@ -4,10 +4,9 @@ graphs broke, what became dynamic."""
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from typing import ClassVar
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import BEGUN, BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import End
 from coldstep.logs import Line, Log, Seen

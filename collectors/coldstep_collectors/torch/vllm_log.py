@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from typing import ClassVar
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Begin, End, emit_whole
 from coldstep.logs import Line, Log
 from coldstep_collectors.log_definitions import about_unasked

@@ -10,14 +10,13 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from types import FrameType
 from typing import Any
 
 from coldstep import clock
 from coldstep import context as forms
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import BREAKS, Unseen
 from coldstep.clock import now
 from coldstep.collector import AheadSink, Foreseen

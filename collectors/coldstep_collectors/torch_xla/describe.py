@@ -11,12 +11,11 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 from coldstep import context as forms
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 from coldstep.places import Places, variables
 from coldstep_collectors.sha import sha256

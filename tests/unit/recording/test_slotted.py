@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import threading
-from dataclasses import field, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
 
-from coldstep._util.slotted import slotted, slotted_object
+from coldstep._util.slotted import field, slotted, slotted_object
 
 
 @slotted

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import lru_cache
 from types import FunctionType, ModuleType
 
@@ -18,7 +16,6 @@ _users: set[str] = set()  # packages that were seen to have imported a framework
 # Python: "def train(batch):"
 _MAKES = expression(r"^\s*(?:async\s+)?(?:def|class|for|while)\s[^\n]*:", re.MULTILINE)
 """A line that no launcher has: such a script is not parsed."""
-_OWN_CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.For, ast.While, ast.NamedExpr)
 
 
 def is_own(file: str) -> bool:
@@ -74,33 +71,10 @@ def _launched_by(script: str) -> frozenset[str]:
     try:
         with open(script, encoding="utf-8") as file:
             text = file.read(_LAUNCHER_BYTES + 1)
-        # on Python 3.11 two threads that parse at once break each other: a SystemError, here or in the program's own
-        body = ast.parse(text) if len(text) <= _LAUNCHER_BYTES and _MAKES.search(text) is None else None
-    except (OSError, ValueError, SyntaxError, RecursionError, SystemError):
+    except (OSError, ValueError):
         return frozenset()
-    if body is None or any(map(_is_own_code, nodes := [*ast.walk(body)])):
+    if len(text) > _LAUNCHER_BYTES or _MAKES.search(text) is not None:
         return frozenset()
-    imported = dict(pair for node in nodes for pair in _imported(node))
-    called = (_root(node.func) for node in nodes if isinstance(node, ast.Call))
-    modules = {imported[name] for name in called if name in imported}
-    return frozenset(each for each in modules if each.partition(".")[0] not in sys.stdlib_module_names)
+    from coldstep._util.launcher import called_modules  # what parses takes milliseconds to import
 
-
-def _is_own_code(node: ast.AST) -> bool:
-    """Whether it makes something of the script's own: a function, a loop, a name for a value."""
-    return isinstance(node, _OWN_CODE) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-
-
-def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """The names that an import gives, with the module that each is from."""
-    if isinstance(node, ast.Import):
-        yield from ((each.asname or each.name.partition(".")[0], each.name) for each in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        yield from ((each.asname or each.name, node.module) for each in node.names)
-
-
-def _root(node: ast.expr) -> str:
-    """The first name of what is called: `tool` of `tool.cli.main`."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    return called_modules(text)

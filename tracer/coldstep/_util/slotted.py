@@ -2,17 +2,36 @@
 
 `dataclass` compiles methods anew for each class, and there are a hundred of them, for which every traced process waits;
 of most of them no object is ever made. What `dataclass` takes to write `__init__` is four times what Python takes to
-compile it: that is done here.
+compile it: that is done here. And what `dataclasses` itself imports (`inspect`, `ast`, `dis`) takes a third of what
+importing coldstep took: it is imported where an object is asked for its fields.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, field
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
+_MISSING: Any = type("Missing", (), {})()
 _OF_DATACLASS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__init__")
 _NOT_COPIED = ("__dict__", "__weakref__")
+
+
+if TYPE_CHECKING:
+    from dataclasses import field as field
+else:
+
+    def field(**about: Any) -> _Field:
+        """As `dataclasses.field`."""
+        return _Field(about)
+
+
+class _Field:
+    """What `field` was given."""
+
+    __slots__ = ("about",)
+
+    def __init__(self, about: dict[str, Any]) -> None:
+        self.about = about
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -36,8 +55,14 @@ def slotted_object(cls: Class) -> Class:
     made.__qualname__ = cls.__qualname__
 
     def complete() -> None:
+        import dataclasses
+
+        made_of = {
+            name: dataclasses.field(**value.about) if isinstance(value, _Field) else value
+            for name, value in body.items()
+        }
         # of a class of its own, since `dataclass` changes it: two threads may come here at a time
-        whole: Any = dataclass(eq=False, repr=False)(type(cls)(cls.__name__, cls.__bases__, dict(body)))
+        whole: Any = dataclasses.dataclass(eq=False, repr=False)(type(cls)(cls.__name__, cls.__bases__, made_of))
         for name in _OF_DATACLASS:
             setattr(made, name, getattr(whole, name))
 
@@ -57,18 +82,19 @@ def _initializer(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Any
     """Its `__init__`; None where only `dataclass` knows how that is to be: fields of a base, or by keyword alone."""
     if any(hasattr(base, "__dataclass_fields__") for base in made.__bases__):
         return None
-    parameters, lines, known = ["self"], ["pass"], {"MISSING": cast(Any, MISSING)}
+    parameters, lines, known = ["self"], ["pass"], {"MISSING": _MISSING}
     for name in names:
-        default: Any = body.get(name, MISSING)
-        factory: Any = MISSING
-        if isinstance(default, Field):
-            if not default.init or default.kw_only is not MISSING:
+        default: Any = body.get(name, _MISSING)
+        factory: Any = _MISSING
+        if isinstance(default, _Field):
+            about = default.about
+            if not about.keys() <= {"default", "default_factory"}:
                 return None
-            default, factory = default.default, default.default_factory
+            default, factory = about.get("default", _MISSING), about.get("default_factory", _MISSING)
         known[f"_default_{name}"], known[f"_make_{name}"] = default, factory
-        has_default = default is not MISSING or factory is not MISSING
+        has_default = default is not _MISSING or factory is not _MISSING
         parameters.append(f"{name}=_default_{name}" if has_default else name)
-        value = name if factory is MISSING else f"_make_{name}() if {name} is MISSING else {name}"
+        value = name if factory is _MISSING else f"_make_{name}() if {name} is MISSING else {name}"
         lines.append(f"self.{name} = {value}")
     if hasattr(made, "__post_init__"):
         lines.append("self.__post_init__()")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import Any
 
 from coldstep._util.figures import size
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.ahead.plugins import reach
 from coldstep.errors import first_line, interrupts
 

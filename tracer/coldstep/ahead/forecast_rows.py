@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.signature import Change
 
 

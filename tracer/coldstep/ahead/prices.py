@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from coldstep._util.figures import count
 from coldstep._util.median import median
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 
 if TYPE_CHECKING:
     from coldstep.model import Trace

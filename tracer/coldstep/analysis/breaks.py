@@ -6,11 +6,11 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis.remedies.blocks import Written, block_around, read
 from coldstep.analysis.remedies.edits import assigned_call, calls_in, put_off
 from coldstep.analysis.remedies.hoisted import class_above

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed
 from coldstep._util.median import median
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.run_diff import Function, Key, Summary, cause_of, confidence_of_more, key_of, summarize
 from coldstep.analysis.caches.advice import advice

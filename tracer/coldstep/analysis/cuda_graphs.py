@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 
 from coldstep._util.figures import listed
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis.make_finding import finding
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
 from coldstep.rows.intervals import Steps, alone

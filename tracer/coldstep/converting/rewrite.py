@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 
 from coldstep._util.median import median
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.clock import Snapshot
 from coldstep.converting.anonymise import Private
 from coldstep.converting.write_findings import write_findings

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.model import Waiting, WaitingHow
 from coldstep.vocabulary import IMPORTS
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import cast
 
 from coldstep._util.arguments import flag, number, text
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows

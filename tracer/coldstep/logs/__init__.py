@@ -10,7 +10,6 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from io import BufferedReader, FileIO
 from itertools import count
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from coldstep._util.installed import offers
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import left_open
 from coldstep.clock import Snapshot
 from coldstep.converting.rewrite import merge

@@ -5,13 +5,12 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.errors import TraceError
 from coldstep.events import Args
 from coldstep.pftrace import proto

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, cast
 
@@ -93,7 +92,8 @@ class Attached:
         names = {each.name for each in self.collectors}
         for state in self._states.values():
             if state.name in names:
-                self._buffers.append(replace(state, ns=ns))
+                again = CollectorState(ns, state.name, state.state, state.version, state.missing, state.blind)
+                self._buffers.append(again)
 
     def begin_in_fork(self) -> None:
         """There, once it is written: begin what of the collectors no fork copies."""

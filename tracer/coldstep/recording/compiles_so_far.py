@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import field
 
 from coldstep._util.figures import duration
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Args, Ready
 from coldstep.recording.counters import Ended
 from coldstep.rows.variants import LOADED, Candidate, Variants, is_late, is_variant

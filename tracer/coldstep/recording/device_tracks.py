@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Args, DeviceLine, DeviceSlice, DeviceTrace
 from coldstep.pftrace.layout import Track
 from coldstep.pftrace.writer import Writer

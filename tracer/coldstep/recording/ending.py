@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 from types import CodeType
@@ -87,7 +86,8 @@ def versions(words: dict[str, Any]) -> dict[str, str]:
 
 def cells() -> dict[str, str]:
     """What a notebook calls its cells ("In[8]"), by the files that their code is of; in another program, nothing."""
-    return {file: cell for file in list(linecache.cache) if (cell := cell_of(file)) is not None}
+    lines = sys.modules.get("linecache")  # which each notebook has imported
+    return {file: cell for file in list(getattr(lines, "cache", ())) if (cell := cell_of(file)) is not None}
 
 
 def peak_rss_bytes() -> int:

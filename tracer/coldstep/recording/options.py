@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.recording.device_window import CHOICES, OFF, UNTIL_SETTLED
 
 if TYPE_CHECKING:

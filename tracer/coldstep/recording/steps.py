@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from itertools import count
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol
 
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.clock import now
 from coldstep.events import StepBegin, StepEnd
 from coldstep.recording.buffer import Buffers

@@ -10,12 +10,11 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import chain, compress, repeat
 from operator import sub
 from typing import overload
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 from coldstep.model import InferredBy, Interval, Measures, StepLabel
 from coldstep.pftrace.layout import Track

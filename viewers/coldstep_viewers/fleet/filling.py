@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from importlib import import_module
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep_viewers.fleet import store, workers
 from coldstep_viewers.fleet.ingest import Batch, batches
 from coldstep_viewers.fleet.places import FleetError, Object, objects

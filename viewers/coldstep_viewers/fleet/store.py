@@ -16,7 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from pyarrow import fs
 
 from coldstep._util.expressions import expression
 from coldstep._util.labels import VARIABLES, is_name
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.errors import first_line
 from coldstep_viewers.export.parquet import dataset, file_of, whole, write
 from coldstep_viewers.export.tables import LABEL, SCHEMAS

@@ -10,13 +10,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import field
 from functools import wraps
 from inspect import signature
 from typing import Any, Protocol
 
 from coldstep._util.command_secrets import hidden
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import Unseen
 from coldstep.clock import now
 from coldstep.errors import first_line

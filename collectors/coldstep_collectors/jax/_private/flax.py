@@ -6,10 +6,9 @@ Written for Flax 0.12. What does not look as it does there is left to whoever as
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 
 _STATICS_LIMIT = 256
 _PLAIN = (bool, int, float, str, type(None), tuple)

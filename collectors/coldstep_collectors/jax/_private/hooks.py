@@ -9,14 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from functools import partial, wraps
 from inspect import signature
 from types import FrameType, FunctionType
 from typing import Any
 from weakref import ref
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.events import Args
 from coldstep.places import absolute, location

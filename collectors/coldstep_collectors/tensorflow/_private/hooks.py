@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from functools import partial
 from threading import get_ident
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.clock import now
 from coldstep_collectors.names import Form, Hook, missing
 from coldstep_collectors.patch import Patch

@@ -9,14 +9,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import field
 from functools import lru_cache
 from itertools import chain, zip_longest
 from types import CodeType, ModuleType
 from typing import Any
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.places import absolute
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.sha import sha256

@@ -6,13 +6,12 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 from weakref import ref
 
-from coldstep._util.slotted import slotted_object
+from coldstep._util.slotted import field, slotted_object
 from coldstep.clock import now
 from coldstep.collector import Sink
 from coldstep.events import CHOICES, KERNELS, Args, Begin, End

@@ -12,12 +12,11 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, ClassVar
 
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla._private import names

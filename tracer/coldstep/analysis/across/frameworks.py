@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from functools import reduce
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed, percent, scatter, size
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
 from coldstep.errors import ColdstepError

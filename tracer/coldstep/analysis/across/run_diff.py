@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
 from functools import cache
 from math import comb
 from pathlib import PurePath
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.model import Compile, Recompile, Segment, Trace
 from coldstep.places import below_packages
 from coldstep.rows.variants import is_variant

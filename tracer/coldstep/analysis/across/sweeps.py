@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from functools import reduce
 from statistics import fmean, median
 from typing import Any
 
 from coldstep._util.figures import duration, listed, size
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis.across.frameworks import (
     SCHEMA,
     NotComparable,

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import field
 from difflib import SequenceMatcher
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis.programs import alignment, stablehlo
 from coldstep.analysis.programs.operations import (
     INSTRUCTION,

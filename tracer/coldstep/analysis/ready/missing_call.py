@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import field
 
 from coldstep import context as forms
 from coldstep._util.expressions import expression
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.analysis.array_texts import CannotMakeUp
 from coldstep.analysis.patterns import dims
 from coldstep.analysis.ready.literals import GIVEN, Argument, arguments, can_be_made, imports, value

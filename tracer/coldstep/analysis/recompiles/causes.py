@@ -6,11 +6,10 @@ A report asks it of a trace, and a forecast of what it has only tried: nothing o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from coldstep._util import python_text
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.context import CACHE
 from coldstep.events import Args
 from coldstep.rows.variants import Candidate, Variants

@@ -10,13 +10,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import chain, islice, pairwise, repeat
 from operator import eq, lt
 
 from coldstep._util.figures import count
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.candidates import Kind
 from coldstep.model import InferredBy, Location, StepRule
 from coldstep.rows.spans import Span, Spans, by_end, ends_of
