@@ -5,7 +5,6 @@ Runs on the drain thread, while the source is at hand: `linecache` reads files.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Sequence
 
 from coldstep.events import UNKNOWN, Args
@@ -37,6 +36,8 @@ def with_code(args: Args) -> Args:
 
 
 def quoted_place(place: Args) -> Args:
+    import linecache  # and with it `tokenize`: most processes of a job quote nothing
+
     file, line = str(place["file"]), int(place["line"])
     code = linecache.getline(file, line).strip()
     above = []
@@ -94,6 +95,8 @@ class Blocks:
         file, line = str(place["file"]), int(place["line"])
         if is_installed(file) or len(self._kept) >= _MOST_BLOCKS:
             return None
+        import linecache
+
         lines = linecache.getlines(file)
         for first, last in _around(lines, line):
             text = "".join(lines[first - 1 : last])
