@@ -56,12 +56,12 @@ def _offers() -> Iterator[Offer]:
     if others or not all(map(_is_plain, folders)):
         yield from _of_metadata()
         return
-    known: set[str] = set()
+    before: list[str] = []
     for folder in folders:
-        for name, entry in _distributions(folder):
-            if name not in known:
-                known.add(name)
-                yield from _parsed(entry)
+        for entry in _distributions(folder):
+            if (text := _offered_text(f"{folder}/{entry}")) and _name(entry) not in map(_name, before):
+                yield from _parsed(text)
+            before.append(entry)
 
 
 def _is_plain(folder: str) -> bool:
@@ -69,24 +69,30 @@ def _is_plain(folder: str) -> bool:
     return not folder.endswith(".egg") and (os.path.isdir(folder) or not os.path.exists(folder))
 
 
-def _distributions(folder: str) -> Iterator[tuple[str, str]]:
-    """The distributions that a folder holds: name, and the folder of what is said of each."""
+def _distributions(folder: str) -> list[str]:
+    """What a folder says of each distribution that it holds, a folder in it; coldstep's own first."""
     try:
         entries = [entry for entry in os.listdir(folder) if entry[-5:].lower() == "-info"]
     except OSError:
-        return
-    for entry in sorted(entries, key=lambda entry: not entry.startswith("coldstep")):
-        if entry.lower().endswith(_KINDS):
-            stem = entry.rpartition(".")[0].partition("-")[0]
-            yield stem.lower().replace(".", "_"), f"{folder}/{entry}"
+        return []
+    entries.sort(key=lambda entry: not entry.startswith("coldstep"))
+    return [entry for entry in entries if entry.lower().endswith(_KINDS)]
 
 
-def _parsed(distribution: str) -> Iterator[Offer]:
+def _name(entry: str) -> str:
+    return entry.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
+
+
+def _offered_text(distribution: str) -> str:
+    """What a distribution offers, where something of it is for coldstep."""
     try:
         read = _whole(f"{distribution}/entry_points.txt")
-        text = read.decode() if b"[coldstep." in read else ""
+        return read.decode() if b"[coldstep." in read else ""
     except (OSError, UnicodeDecodeError):
-        return
+        return ""
+
+
+def _parsed(text: str) -> Iterator[Offer]:
     group = ""
     for line in text.splitlines():
         row = line.strip()

@@ -10,6 +10,8 @@ from queue import Empty, SimpleQueue
 
 SIGNALS = signal.valid_signals()
 """All; Python makes these objects anew at each call."""
+_mask = getattr(signal.pthread_sigmask, "__wrapped__", signal.pthread_sigmask)
+"""The same without such an object for each signal that was blocked."""
 
 
 class OwnThread:
@@ -27,13 +29,13 @@ class OwnThread:
         Nor is a signal delivered here meanwhile: a handler that raises in `Thread.start` leaves a thread that Python
         half knows.
         """
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        before = _mask(signal.SIG_BLOCK, ())
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            _mask(signal.SIG_BLOCK, SIGNALS)
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            _mask(signal.SIG_SETMASK, before)
 
     @property
     def is_going_on(self) -> bool:
