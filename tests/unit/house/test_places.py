@@ -17,7 +17,7 @@ import pytest
 import coldstep
 import coldstep_collectors
 import coldstep_viewers
-from coldstep._util import own_package
+from coldstep._util import launcher, own_package
 from coldstep.places import Places, below_packages, location_of, module_of, origin_elsewhere
 from coldstep_collectors.process import call_stacks
 
@@ -232,6 +232,6 @@ def test_a_script_with_functions_of_its_own_is_not_parsed(tmp_path: Path, monkey
     script = tmp_path / "train.py"
     script.write_text("import torch\n\n\ndef train(batch):\n    return batch\n\n\ntrain(1)\n")
     parsed: list[str] = []
-    monkeypatch.setattr(own_package.ast, "parse", parsed.append)
+    monkeypatch.setattr(launcher.ast, "parse", parsed.append)
     assert own_package._launched_by(str(script)) == frozenset()
     assert parsed == []

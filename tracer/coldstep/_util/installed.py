@@ -18,7 +18,6 @@ from coldstep._util.slotted import slotted
 
 _GROUPS = tuple(f"coldstep.{name}" for name in ("collectors", "foresight", "logs", "viewers"))
 _KINDS = (".dist-info", ".egg-info")
-_MOST_AT_ONCE = 1 << 13
 
 
 @slotted
@@ -86,7 +85,9 @@ def _name(entry: str) -> str:
 def _offered_text(distribution: str) -> str:
     """What a distribution offers, where something of it is for coldstep."""
     try:
-        read = _whole(f"{distribution}/entry_points.txt")
+        # of a hundred files one is of interest: to read them as text takes three times as long
+        with open(f"{distribution}/entry_points.txt", "rb", buffering=0) as file:
+            read = file.read()
         return read.decode() if b"[coldstep." in read else ""
     except (OSError, UnicodeDecodeError):
         return ""
@@ -101,19 +102,6 @@ def _parsed(text: str) -> Iterator[Offer]:
         elif group in _GROUPS and "=" in row and not row.startswith("#"):
             name, _, value = row.partition("=")
             yield Offer(group, name.strip(), value.strip())
-
-
-def _whole(path: str) -> bytes:
-    """What a file holds, by the three calls that this takes: of hundreds of files one is of interest, and a file object
-    makes nine. Raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        read = os.read(file, _MOST_AT_ONCE)
-        while len(read) % _MOST_AT_ONCE == 0 and (more := os.read(file, _MOST_AT_ONCE)):
-            read += more
-    finally:
-        os.close(file)
-    return read
 
 
 def _of_metadata() -> list[Offer]:
