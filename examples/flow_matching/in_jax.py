@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from examples.flow_matching import molecules as rules
-from examples.flow_matching.molecules import HEADS, KEEP, LAYERS, RATE, SIZES, WAVES, WIDTH, Batch, Trainer
+from examples.flow_matching.molecules import CALLS, HEADS, KEEP, LAYERS, RATE, SIZES, WAVES, WIDTH, Batch, Trainer
 
 _ADAM = optax.scale_by_adam()
 
@@ -95,7 +95,7 @@ def update(state: Any, x1: Any, x0: Any, t: Any, atoms: Any, rate: Any) -> Any:
 def calls() -> Iterator[Any]:
     """What `update` will be called with."""
     state = begin()
-    return ((state, *batch, np.float32(RATE)) for batch in islice(rules.batches(SIZES), 4 * len(SIZES)))
+    return ((state, *batch, np.float32(RATE)) for batch in islice(rules.batches(SIZES), CALLS))
 
 
 def trainer(_backend: str, *, dynamic: bool) -> Trainer:

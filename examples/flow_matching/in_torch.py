@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from examples.flow_matching import molecules as rules
-from examples.flow_matching.molecules import HEADS, KEEP, LAYERS, SIZES, WAVES, WIDTH, Batch, Trainer
+from examples.flow_matching.molecules import CALLS, HEADS, KEEP, LAYERS, SIZES, WAVES, WIDTH, Batch, Trainer
 from torch import nn
 from torch.nn import functional as F
 
@@ -71,7 +71,7 @@ def loss(flow: Flow, x1: torch.Tensor, x0: torch.Tensor, t: torch.Tensor, atoms:
 def calls() -> Iterator[Any]:
     """What `loss` will be called with."""
     flow = begin()
-    return ((flow, *map(torch.from_numpy, batch)) for batch in islice(rules.batches(SIZES), 4 * len(SIZES)))
+    return ((flow, *map(torch.from_numpy, batch)) for batch in islice(rules.batches(SIZES), CALLS))
 
 
 def trainer(backend: str, *, dynamic: bool) -> Trainer:

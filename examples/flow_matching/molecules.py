@@ -13,6 +13,8 @@ import numpy as np
 
 SIZES = (4, 5, 6, 7, 8)
 BATCH, KEPT = 128, 4096
+CALLS = 20 * len(SIZES)
+"""That a forecast is asked about."""
 WIDTH, LAYERS, HEADS, WAVES = 64, 3, 4, 8
 RATE, KEEP = 2e-3, 0.995
 EDGES = np.linspace(0, 7, 71)

@@ -21,6 +21,8 @@ from examples.flow_matching.molecules import EDGES, SIZES, distances
 from examples.flow_matching.sizes import FEW
 
 import coldstep
+from coldstep.ahead.plans import padded
+from coldstep.ahead.work import work_of
 
 DOCS = Path(__file__).parents[2] / "docs/evidence"
 _PLANS = {"as_is": [*SIZES], "dynamic": [], "padded": [SIZES[-1]], "few": [*FEW]}
@@ -52,31 +54,47 @@ def main() -> None:
 
 
 def foretold(found: dict[Key, Record], compiles: dict[Key, int]) -> Iterator[str]:
-    """Of each plan, compiles and work, as they were foretold, and as they came."""
-    yield "| stack | plan | compiles, foretold | coldstep | framework | work, foretold | CPU | middle half | off by |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    """Of each plan, compiles and work, as they were foretold from sizes and from a trace's steps, and as they came."""
+    numbers = "compiles, foretold | coldstep | framework | work by size | by steps | CPU | middle half | off by"
+    yield f"| stack | plan | {numbers} |"
+    yield f"| --- | --- |{' ---: |' * 8}"
     for (sweep, stack, *_), record in found.items():
         if sweep != "price":
             continue
         *ways, again = zip(record.measured["ways"], zip(*record.measured["rounds"], strict=True), strict=True)
         took = {tuple(to): each for to, each in ways}
-        for plan in record.measured["plans"]:
-            to = plan["buckets"]
-            way = next((name for name, sizes in _PLANS.items() if sizes == to), "")
+        plans = {tuple(plan["buckets"]): plan for plan in record.measured["by_size"] + record.measured["by_steps"]}
+        step_ns = {int(size): ns for size, ns in record.measured["work"]["step_ns"].items()}
+        for to, plan in sorted(plans.items(), key=_few_first):
+            way = next((name for name, sizes in _PLANS.items() if tuple(sizes) == to), "")
             key = ("sizes", stack, way, len(SIZES))
             counts = [compiles[key], sum(found[key].counted.values())] if key in found else ["", ""]
-            if way or tuple(to) in took:
-                price = _price(1 / (1 - plan["padding_share"]), took.get(tuple(to)))
+            if way or to in took:
+                price = _price(_work(to, {}), _work(to, step_ns) if step_ns else None, took.get(to))
                 name = f"{plan['kind'].replace('_', ' ')}{': ' if to else ''}{', '.join(map(str, to))}"
                 yield f"| {cell(stack)} | {name} | {plan['compiles']} | {counts[0]} | {counts[1]} | {price} |"
-        yield f"| {cell(stack)} | as it is, again: the null | | | | {_price(1, again[1])} |"
+        yield f"| {cell(stack)} | as it is, again: the null | | | | {_price(1, 1, again[1])} |"
 
 
-def _price(work: float, took: Any) -> str:
+def _few_first(plan: tuple[tuple[int, ...], Any]) -> tuple[bool, int, tuple[int, ...]]:
+    """As it is and dynamic, then by how many sizes there are."""
+    to, about = plan
+    return about["kind"] in ("longest", "buckets"), len(to) or len(SIZES) + 1, to
+
+
+def _work(buckets: tuple[int, ...], step_ns: dict[int, int]) -> float:
+    """As a forecast has it, where the work without padding is 1."""
+    work = work_of(SIZES, step_ns)
+    return sum(work[size] for size in padded(SIZES, buckets or SIZES)) / sum(work.values())
+
+
+def _price(by_size: float, by_steps: float | None, took: Any) -> str:
+    steps = f"{by_steps:.2f}" if by_steps is not None else ""
     if took is None:
-        return f"{work:.2f} | | | "
+        return f"{by_size:.2f} | {steps} | | | "
     low, middle, high = quantiles(took, n=4)
-    return f"{work:.2f} | {middle:.2f} | {low:.2f} to {high:.2f} | {100 * (middle / work - 1):+.0f} %"
+    off = f"{100 * (middle / (by_steps or by_size) - 1):+.0f} %"
+    return f"{by_size:.2f} | {steps} | {middle:.2f} | {low:.2f} to {high:.2f} | {off}"
 
 
 def quality(learnt: dict[tuple[str, str, int], Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from benchmarks.study.program import Work
 from examples.flow_matching.molecules import RATE, SIZES, Trainer, batches, padded
 
 FEW = (4, 6, 8)
-"""The sizes that `coldstep forecast` chose for JAX."""
+"""The sizes that `coldstep forecast` chose for JAX without a trace."""
 
 
 def work(stack: Callable[..., Trainer], way: str, n: int) -> Work:

@@ -83,7 +83,7 @@ ARROWS = {
         "recording": "vocabulary _util pftrace rows",
         "job": "vocabulary _util pftrace recording",
         "loading": "vocabulary _util pftrace rows analysis recording job",
-        "ahead": "_util loading",
+        "ahead": "_util rows loading",
         "converting": "vocabulary _util pftrace rows recording loading",
         "notices": "_util rows recording loading",
         "logs": "vocabulary _util pftrace recording loading converting",

@@ -50,6 +50,7 @@ class Forecast:
             "unknown": [{"call": row.call, "why": row.why} for row in self.unknown],
             "limit_at": self.limit_at,
             "plans": [plan for curve in self.curves for plan in curve.to_json()],
+            "work": [curve.work() for curve in self.curves],
             "notes": self.notes,
         }
 
@@ -72,7 +73,8 @@ def forecast(
               `coldstep.call` holds its own, and anything else is one argument
     feed      which results go into the next call: {"0": "state"}, by the path in the result and the argument's name;
               {"": "state"} is the whole result
-    trace     an earlier trace of the function, or its path, to show how long compiles and steps took
+    trace     an earlier trace of the function, or its path, to show how long compiles and steps took; where its steps
+              made these very calls, also what each size takes
 
     A call that coldstep cannot judge is in `unknown`, with the reason. Raises ValueError if the function and its
     arguments do not reveal the framework, or if `feed` names something that does not exist; TraceError if `trace`
@@ -117,8 +119,15 @@ def _curves(foretold: Foretold, known: Prices | None) -> list[Curve]:
 
 
 def _prices(foretold: Foretold, trace: Trace | str | os.PathLike[str]) -> Prices:
+    from coldstep.ahead.measured import steps_of
     from coldstep.ahead.prices import prices
+    from coldstep.ahead.work import NotMeasured
     from coldstep.loading import load
 
     loaded = load(trace) if isinstance(trace, (str, os.PathLike)) else trace
-    return prices(loaded, foretold.stack, foretold.function)
+    known = prices(loaded, foretold.stack, foretold.function)
+    try:
+        known.steps = steps_of(loaded, foretold)
+    except NotMeasured as error:
+        known.no_steps = str(error)
+    return known

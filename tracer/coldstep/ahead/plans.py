@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from coldstep._util.slotted import slotted
 from coldstep.ahead.forecast_rows import Foretold, Sizes
 from coldstep.ahead.prices import Prices
+from coldstep.ahead.work import NotMeasured, by_size, work_of
 
 _MOST_BUCKETS = 16
 _MOST_CURVES = 4
@@ -47,14 +49,25 @@ class Curve:
     """As it is, marked dynamic where that is possible, then with 1, 2 … sizes."""
     chosen: int
     """Which of the plans is the cheapest; where no price is known, the first with little padding."""
+    step_ns: dict[int, int] = field(default_factory=dict)
+    """By size, the steady step in an earlier trace, as far as it shows that; empty where work grows with the size."""
+    why: str = ""
+    """Why an earlier trace does not show it."""
+
+    def place(self) -> dict[str, Any]:
+        """The first of its places, as the schema has it."""
+        return dict(zip(("argument", "dimension"), self.places[0], strict=True))
+
+    def work(self) -> dict[str, Any]:
+        """Where its plans' work comes from, likewise."""
+        by = "steps" if self.step_ns else "size"
+        return {**self.place(), "work_by": by, "why": self.why, "step_ns": self.step_ns}
 
     def to_json(self) -> list[dict[str, Any]]:
-        """A row per plan, as the schema has it."""
-        (argument, dimension), *_ = self.places
+        """A row per plan, likewise."""
         return [
             {
-                "argument": argument,
-                "dimension": dimension,
+                **self.place(),
                 **{name: getattr(plan, name) for name in _PRICED},
                 "chosen": number == self.chosen,
                 "code": plan.code,
@@ -95,20 +108,34 @@ def _size(shapes: Mapping[str, tuple[int, ...]], place: Place) -> int | None:
 def _curve(foretold: Foretold, prices: Prices, places: list[Place]) -> Curve:
     sizes = [size for row in foretold.sizes if (size := _size(row.shapes, places[0])) is not None]
     distinct = sorted(set(sizes))
+    step_ns, why = _measured(foretold, prices, places)
+    costs = _Costs(prices, sizes, work_of(distinct, step_ns), is_measured=bool(step_ns))
     alone = {size: size for size in distinct}
     count = _Count(foretold, places)
     is_known = not foretold.unknown and foretold.limit_at is None
-    plans = [_plan("as_it_is", distinct, len(foretold.compiles) if is_known else None, sizes, alone, prices, "")]
+    plans = [_plan("as_it_is", distinct, len(foretold.compiles) if is_known else None, alone, costs, "")]
     if foretold.opens_sizes:
-        plans.append(_plan("dynamic", [], count({}, marked=True), sizes, alone, prices, _marking(places)))
-    for buckets in best_buckets(sizes, _MOST_BUCKETS):
-        if buckets == distinct:
+        plans.append(_plan("dynamic", [], count({}, marked=True), alone, costs, _marking(places)))
+    for buckets in best_buckets(sizes, _MOST_BUCKETS, costs.work):
+        if buckets in (distinct, plans[-1].buckets):  # no work is left to save
             break
         mapping = dict(zip(distinct, padded(distinct, buckets), strict=True))
         kind = "longest" if len(buckets) == 1 else "buckets"
         code = _padding(foretold.stack, places, buckets)
-        plans.append(_plan(kind, buckets, count(mapping), sizes, mapping, prices, code))
-    return Curve(places, sizes, plans, _chosen(plans))
+        plans.append(_plan(kind, buckets, count(mapping), mapping, costs, code))
+    return Curve(places, sizes, plans, _chosen(plans), step_ns, why)
+
+
+def _measured(foretold: Foretold, prices: Prices, places: list[Place]) -> tuple[dict[int, int], str]:
+    """By size, the steady steps; and why there are none in the trace, where there is one."""
+    if not prices.steps:
+        return {}, prices.no_steps
+    sizes = [_size(row.shapes, places[0]) for row in foretold.sizes]
+    none = dict.fromkeys((size for size in sizes if size is not None), 0)
+    try:
+        return by_size(prices.steps, sizes, [_signature(_replaced(row, places, none)) for row in foretold.sizes]), ""
+    except NotMeasured as error:
+        return {}, str(error)
 
 
 class _Count:
@@ -125,34 +152,52 @@ class _Count:
         self._beside = len(as_it_is) - len(once)
 
     def __call__(self, mapping: Mapping[int, int], *, marked: bool = False) -> int | None:
-        rows = [Sizes({name: self._padded(name, shape, mapping) for name, shape in row.shapes.items()}, row.rest)
-                for row in self._rows]  # fmt: skip
+        rows = [_replaced(row, self._places, mapping) for row in self._rows]
         if self._opens:
             return len(left_open(rows, self._places if marked else ()))
         return len(once_each(rows)) + self._beside if self._once and not marked else None
 
-    def _padded(self, argument: str, shape: tuple[int, ...], mapping: Mapping[int, int]) -> tuple[int, ...]:
-        return tuple(
-            mapping.get(size, size) if (argument, dimension) in self._places else size
-            for dimension, size in enumerate(shape)
+
+def _replaced(row: Sizes, places: Collection[Place], mapping: Mapping[int, int]) -> Sizes:
+    """The same with the sizes at some places replaced."""
+    return Sizes({
+        argument: tuple(
+            mapping.get(size, size) if (argument, dimension) in places else size for dimension, size in enumerate(shape)
         )
+        for argument, shape in row.shapes.items()
+    }, row.rest)  # fmt: skip
+
+
+@slotted
+class _Costs:
+    """What a plan's price is made of."""
+
+    prices: Prices
+    sizes: list[int]
+    """Call by call."""
+    work: Mapping[int, int]
+    """Of a call of each size: nanoseconds where that is measured, else the size."""
+    is_measured: bool
+
+    def of(self, sizes: Iterable[int]) -> int:
+        """The work of calls of these sizes."""
+        return sum(self.work[size] for size in sizes)
+
+    def total_ns(self, compiles: int | None, work: int) -> int | None:
+        """All compiles and all steps; None where a price is not known."""
+        first, again, step = self.prices.first_ns, self.prices.again_ns, self.prices.step_ns
+        real = self.of(self.sizes)
+        if not compiles or first is None or again is None or not real or (step is None and not self.is_measured):
+            return None
+        per_work = 1 if step is None or self.is_measured else step * len(self.sizes) / real
+        return round(first + (compiles - 1) * again + work * per_work)
 
 
 def _plan(
-    kind: str,
-    buckets: list[int],
-    compiles: int | None,
-    sizes: list[int],
-    mapping: Mapping[int, int],
-    prices: Prices,
-    code: str,
+    kind: str, buckets: list[int], compiles: int | None, mapping: Mapping[int, int], costs: _Costs, code: str
 ) -> Plan:
-    real, work = sum(sizes), sum(mapping[size] for size in sizes)
-    first, again, step = prices.first_ns, prices.again_ns, prices.step_ns
-    total = None
-    if compiles and first is not None and again is not None and step is not None and real:
-        total = round(first + (compiles - 1) * again + step * len(sizes) * work / real)
-    return Plan(kind, buckets, compiles, 1 - real / work if work else 0.0, total, code)
+    real, work = costs.of(costs.sizes), costs.of(mapping[size] for size in costs.sizes)
+    return Plan(kind, buckets, compiles, 1 - real / work if work else 0.0, costs.total_ns(compiles, work), code)
 
 
 def _chosen(plans: list[Plan]) -> int:
@@ -189,21 +234,23 @@ def _padding(stack: str, places: list[Place], buckets: list[int]) -> str:
 # --- the best K sizes to pad to --------------------------------------------------------------------------------------
 
 
-def best_buckets(sizes: Iterable[int], most: int) -> list[list[int]]:
+def best_buckets(sizes: Iterable[int], most: int, costs: Mapping[int, int] | None = None) -> list[list[int]]:
     """For 1, 2 … up to `most` buckets (or as many as there are sizes), the buckets, ascending, with the least padded
-    work: each size counts as the bucket above it. Exact, by dynamic programming over the sizes in order.
+    work: each size counts as the bucket above it. Exact, by dynamic programming over the sizes in order. `costs` is
+    the work of each size, no smaller one's being more; the size itself where it is not given.
     """
     counts: dict[int, int] = {}
     for size in sizes:
         counts[size] = counts.get(size, 0) + 1
     ordered = sorted(counts)
     until = [0, *accumulate(counts[size] for size in ordered)]
+    tops = [costs[size] for size in ordered] if costs is not None else ordered
     # work[n]: the least of the first n sizes with the buckets so far; cut[k][n]: how many the last bucket leaves out
-    work = [0] + [ordered[n - 1] * until[n] for n in range(1, len(ordered) + 1)]
+    work = [0] + [tops[n - 1] * until[n] for n in range(1, len(ordered) + 1)]
     cuts = [[0] * (len(ordered) + 1)]
     choices = [_buckets(ordered, cuts)]
     for _ in range(1, min(most, len(ordered))):
-        work, cut = _with_one_more(ordered, until, work)
+        work, cut = _with_one_more(tops, until, work)
         cuts.append(cut)
         choices.append(_buckets(ordered, cuts))
     return choices if ordered else []
@@ -214,7 +261,7 @@ def padded(sizes: Iterable[int], buckets: Sequence[int]) -> list[int]:
     return [next(bucket for bucket in buckets if bucket >= size) for size in sizes]
 
 
-def _with_one_more(ordered: list[int], until: list[int], work: list[int]) -> tuple[list[int], list[int]]:
+def _with_one_more(tops: list[int], until: list[int], work: list[int]) -> tuple[list[int], list[int]]:
     """The least work with one bucket more, and where the last bucket then begins.
 
     Where the best cut of n sizes lies, that of fewer lies no higher: so halving the range takes n log n steps.
@@ -226,7 +273,7 @@ def _with_one_more(ordered: list[int], until: list[int], work: list[int]) -> tup
         if first > last:
             continue
         middle = (first + last) // 2
-        top = ordered[middle - 1]
+        top = tops[middle - 1]
         least[middle], cut[middle] = min(
             (work[at] + top * (until[middle] - until[at]), at) for at in range(low, min(middle - 1, high) + 1)
         )
@@ -257,11 +304,15 @@ def once_each(rows: Iterable[Sizes]) -> list[int]:
     known = set()
     numbers = []
     for number, row in enumerate(rows):
-        signature = (row.rest, tuple(sorted(row.shapes.items())))
+        signature = _signature(row)
         if signature not in known:
             known.add(signature)
             numbers.append(number)
     return numbers
+
+
+def _signature(row: Sizes) -> Hashable:
+    return row.rest, tuple(sorted(row.shapes.items()))
 
 
 def left_open(rows: Sequence[Sizes], marked: Collection[Place] = ()) -> list[int]:

@@ -22,6 +22,10 @@ class Prices:
     """A further one."""
     step_ns: int | None = None
     """A steady step."""
+    steps: list[int | None] = field(default_factory=list)
+    """Of each call the step, None where that was no steady one; empty where the trace's steps are not these calls."""
+    no_steps: str = ""
+    """Why they are not."""
     notes: list[str] = field(default_factory=list)
     """What the figures stand on."""
 

@@ -55,7 +55,12 @@ def _curve(curve: Curve) -> dict[str, Any]:
         }
         for number, plan in enumerate(curve.plans)
     ]
-    return {"place": forecast_text.place(curve), "plans": rows, "code": curve.plans[curve.chosen].code}
+    return {
+        "place": forecast_text.place(curve),
+        "plans": rows,
+        "work": forecast_text.work(curve),
+        "code": curve.plans[curve.chosen].code,
+    }
 
 
 def _points(curve: Curve) -> list[dict[str, Any]]:

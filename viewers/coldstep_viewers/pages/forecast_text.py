@@ -78,6 +78,15 @@ def title(plan: Plan) -> str:
     return f"{len(plan.buckets)} sizes: {', '.join(map(str, plan.buckets))}"
 
 
+def work(curve: Curve) -> str:
+    """Where the work of each size comes from."""
+    if not curve.step_ns:
+        return f"work is taken to grow with the size{': ' if curve.why else ''}{curve.why}"
+    text = "steps as the trace measured them, size by size, its n-th step being the n-th call"
+    between = sorted(set(curve.sizes) - curve.step_ns.keys())
+    return f"{text}; {numbers(between)} as between the sizes around" if between else text
+
+
 def _row(row: ForetoldCompile) -> tuple[str, ...]:
     cost = duration(row.cost_ns) if row.cost_ns is not None else ""
     return f"call {row.call}", row.cause, change(row), cost
@@ -87,24 +96,24 @@ def _curve(curve: Curve) -> Iterator[str]:
     different = len(set(curve.sizes))
     yield f"{place(curve)}: {count(different, 'size')} from {min(curve.sizes)} to {max(curve.sizes)}. What can be done:"
     is_priced = all(plan.total_ns is not None for plan in curve.plans)
-    most = max([plan.total_ns or 0 for plan in curve.plans] if is_priced else [_work(plan) for plan in curve.plans])
+    most = max([plan.total_ns or 0 for plan in curve.plans] if is_priced else [_padded(plan) for plan in curve.plans])
     rows = []
     for number, plan in enumerate(curve.plans):
         compiles = count(plan.compiles, "compile") if plan.compiles is not None else "compiles not known"
         total = duration(plan.total_ns) if plan.total_ns is not None else ""
-        length = (plan.total_ns if is_priced else _work(plan)) or 0
+        length = (plan.total_ns if is_priced else _padded(plan)) or 0
         bar = "█" * round(_BAR * length / most)
         mark = "◀" if number == curve.chosen else ""
         rows.append((title(plan), compiles, f"{percent(plan.padding_share)} padding", total, f"{bar} {mark}".rstrip()))
     yield from _table(rows)
     legend = "; ◀ is what the code below does" if curve.plans[curve.chosen].code else ""
-    yield f"  (bars: {'compiles and steps' if is_priced else 'work'}; work is taken to grow with the size{legend})"
+    yield f"  (bars: {'compiles and steps' if is_priced else 'work'}; {work(curve)}{legend})"
     if code := curve.plans[curve.chosen].code:
         yield ""
         yield from (f"    {line}".rstrip() for line in code.splitlines())
 
 
-def _work(plan: Plan) -> float:
+def _padded(plan: Plan) -> float:
     """The work with its padding, where the work without any is 1."""
     return 1 / (1 - plan.padding_share)
 
