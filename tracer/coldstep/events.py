@@ -29,6 +29,9 @@ KERNELS = "kernels"
 
 CHOICES = "compiles_choices"
 """The argument of a `Begin` in which the choices of an autotuning are compiled; the rest of it times them."""
+HELD_UP = "held_up_ns"
+"""The argument of an `End` of what times the choices of an autotuning: how long the thread meanwhile waited for a
+processor."""
 TUNED = "autotuned"
 """The argument of a `Begin` that holds the outcome of an autotuning: operation ("mm(64x192, 192x256)"), choices (how
 many), winner, best_ns, and untuned_ns, which the choice takes that is made without autotuning, or

@@ -260,6 +260,8 @@ class Interval:
     """Calls that left JAX's fast path; None where they were not seen, or kind is not step."""
     sampled: dict[str, int] = field(default_factory=dict)
     """Unattributed nanoseconds by what samples of call stacks saw; a statistic."""
+    read_bytes: dict[str, int] = field(default_factory=dict)
+    """Of the user's lines in `sampled`: the bytes read from disk meanwhile, where weights had been mapped before."""
     waiting: list[Waiting] = field(default_factory=list)
     """Unattributed nanoseconds by what the thread was seen to wait for; a statistic."""
     inside: dict[str, int] = field(default_factory=dict)
@@ -854,13 +856,16 @@ class Autotuning:
     gain_ns: int | None
     """How much less a call takes than with the untuned choice; None where that is not among them."""
     pays_after_calls: int | None
-    """After how many calls that is more than the tuning took; None where it never is, or the gain is not known."""
+    """After how many calls that is more than the tuning took; None where it never is, or the gain is not known, or
+    other work held the timing up for too long."""
     cached: bool
     """Whether the times came from an earlier process."""
     location: Location | None
     """The user's line that the compile is of."""
     interval: int
     """The interval in which it was done."""
+    held_up_ns: int | None = None
+    """How long the thread waited for a processor as it timed the choices; None where that was not seen."""
 
 
 @slotted
@@ -872,14 +877,15 @@ class Transfer:
     phase: str
     """load.weights | checkpoint | download"""
     name: str
-    """The file, folder or repository; "" where it is not known."""
+    """The file, folder or repository, or the deed, as "copies weights into GPT"; "" where it is not known."""
     bytes: int | None
     """Its size; None where it is not known."""
     mapped: bool
     """Whether the call only mapped it: its pages are read later, as they are first used."""
     read_later_bytes: int | None
     """Where it is mapped: the bytes that the process then read from disk, until its first step was over (without
-    one, to the end); None where that was not seen."""
+    one, to the end); where weights are copied into a module, those that it read meanwhile; None where that was not
+    seen."""
     start_ns: int
     """When it began."""
     wall_ns: int

@@ -17,6 +17,8 @@ HOOKS = {
     "triton.runtime.autotuner": "kernel_tuning:watch_tuning",
     "torch.utils.cpp_extension": "builds:watch_builds",
     "torch.utils.file_baton": "locks:watch_batons",
+    "torch.nn.modules.module": "copies:watch_modules",
+    "torch.optim.optimizer": "copies:watch_optimizers",
     "torch.utils.data": "loaders:watch_loaders",
     "uvicorn.protocols.http.h11_impl": "responses:watch_asgi",
     "uvicorn.protocols.http.httptools_impl": "responses:watch_asgi",

@@ -17,6 +17,7 @@ from coldstep.collector import SessionSink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, READ, RSS
 from coldstep_collectors.jax._private.started import backend_started, process_index
+from coldstep_collectors.proc import read_bytes
 from coldstep_collectors.process import memory
 from coldstep_collectors.process.children import Children
 from coldstep_collectors.process.lines import LineSampler
@@ -112,7 +113,7 @@ class Process:
             self._curve(RSS, me.rss_bytes, "bytes", _STEP_BYTES)
             self._curve("CPU", round((cpu - used) / max(1, ns - since), 2), "cores", _STEP_CORES)
             self._curve("threads", me.threads, "threads", 1)
-            if (read := memory.read_bytes()) is not None:
+            if (read := read_bytes()) is not None:
                 self._curve(READ, read, "bytes", _STEP_BYTES)
             for limit, left, step in self._limits:
                 self._curve(f"{AVAILABLE}{limit}", left(), "bytes", step)

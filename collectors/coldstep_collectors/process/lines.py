@@ -11,14 +11,17 @@ from typing import Any
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import AheadSink, Foreseen
-from coldstep.events import Lines
+from coldstep.events import Counter, Lines
+from coldstep.pftrace.layout import READ
 from coldstep.places import Places, location, starts_process
+from coldstep_collectors.proc import read_bytes
 from coldstep_collectors.process.thread_stack import stack_of
 
 _EVERY_S, _SELDOM_S = 0.05, 0.25
 _SHARE = 0.001  # of a processor: where a look takes long, there are fewer
 _MOST = 5_000  # samples: a program without a step is not sampled for ever
 _DEEPEST = 16  # lines of one stack that are kept, the outermost
+_LEAST_READ = 1 << 20  # bytes
 _LATE = 1.5  # times the pause: what is longer was no pause
 
 Stack = tuple[tuple[str, int, str], ...]
@@ -34,7 +37,7 @@ class LineSampler:
         self._places = Places()
         self._at: dict[Stack, list[tuple[int, int]]] = {}
         self._before: tuple[list[tuple[CodeType, int]], Stack] = [], ()  # who waits is where they were at the last look
-        self._taken = self._held_ns = 0
+        self._taken = self._held_ns = self._read = 0
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._thread = OwnThread("coldstep-lines", sink.guarded("process", self._run))
 
@@ -60,6 +63,7 @@ class LineSampler:
                 break
             except Empty:
                 ns, before = now(), time.thread_time()
+                self._count_reads(ns)
                 self._sample(ns, ns - last, round(pause * 1e9 * _LATE))
                 took = time.thread_time() - before
                 usual = (3 * usual + min(took, 2 * usual or _EVERY_S * _SHARE)) / 4  # one slow look is no habit
@@ -78,6 +82,12 @@ class LineSampler:
         if stack:
             self._at.setdefault(stack, []).append((ns, min(elapsed, most)))
             self._taken += 1
+
+    def _count_reads(self, ns: int) -> None:
+        """Which line it is that first touches mapped weights shows only in what is read from one look to the next."""
+        if (read := read_bytes()) is not None and read - self._read >= _LEAST_READ:
+            self._read = read
+            self._sink.emit(Counter(ns, READ, read, "bytes"))
 
     def _users_lines(self, places: list[tuple[CodeType, int]]) -> Stack:
         """Of a stack, innermost first: the user's, outermost first."""

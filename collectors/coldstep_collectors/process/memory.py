@@ -60,15 +60,6 @@ def _parsed(text: bytes) -> Stat:
     )
 
 
-def read_bytes() -> int | None:
-    """What this process has had read from disks, pages of mapped files included; None where that is not shown."""
-    try:
-        text = _read("/proc/self/io")
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(b"read_bytes:")), None)
-
-
 def children_cpu_ns() -> int:
     """What all children of this process that it has waited for have used, each with those that it had waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -104,19 +104,14 @@ assert torch.load.__module__ == "torch.serialization" and not hasattr(torch.load
 """
 )
 
-MAPPED = (
-    MEASURED
-    + """
+ON_DISK = """
 import os
 import torch
-from safetensors.torch import save_file
 
-weights = {"w": torch.ones(30_000_000)}
-torch.save(weights, "model.pt")
-save_file(weights, "model.safetensors")
-with open("model.safetensors", "rb") as file:
-    os.fsync(file.fileno())
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that it is read from disk
+def from_disk(file):
+    with open(file, "rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that it is read from disk
 
 def read():
     try:
@@ -125,18 +120,94 @@ def read():
     except OSError:  # a container may close it
         return None
 
-with coldstep.trace("run.pftrace", collectors=["outside", "process"]):
+class Net(torch.nn.Module):
+    def __init__(self, size=30_000_000):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(size))
+
+weights = {"w": torch.ones(30_000_000)}
+"""
+
+MAPPED = (
+    MEASURED
+    + ON_DISK
+    + """
+suffix = os.environ["SUFFIX"]
+if suffix == "pt":
+    torch.save(weights, "model.pt")
+else:
     import safetensors.torch
-    with measured("model.pt"):
-        one = torch.load("model.pt", mmap=True)
-    with measured("model.safetensors"):
-        other = safetensors.torch.load_file("model.safetensors")
+    safetensors.torch.save_file(weights, "model.safetensors")
+from_disk(f"model.{suffix}")
+with coldstep.trace("run.pftrace", collectors=["outside", "process"]):
+    with measured("load"):
+        if suffix == "pt":
+            mapped = torch.load("model.pt", mmap=True)
+        else:
+            mapped = safetensors.torch.load_file("model.safetensors")
     before = read()
+    with measured("touch"):
+        for _ in range(20):
+            mapped["w"].sum()
+    seconds["read"] = read() - before if before is not None else None
+    time.sleep(0.2)
     with coldstep.step():
-        with measured("touch"):
-            total = one["w"].sum() + other["w"].sum()
-        seconds["read"] = read() - before if before is not None else None
-        time.sleep(0.3)
+        time.sleep(0.2)
+print(json.dumps(seconds))
+"""
+)
+
+COPIED = (
+    MEASURED
+    + ON_DISK
+    + """
+net, other, suffix = Net(), Net(), os.environ["SUFFIX"]
+if suffix == "pt":
+    torch.save(weights, "model.pt")
+else:
+    import safetensors.torch
+    safetensors.torch.save_file(weights, "model.safetensors")
+from_disk(f"model.{suffix}")
+before = read()
+with coldstep.trace("run.pftrace", collectors=["outside", "process"]):
+    with measured("load.weights"):
+        if suffix == "pt":
+            net.load_state_dict(torch.load("model.pt", mmap=True))
+        else:
+            net.load_state_dict(safetensors.torch.load_file("model.safetensors"))
+    seconds["read"] = read() - before if before is not None else None
+    with coldstep.step():
+        net.load_state_dict(weights)
+        other.load_state_dict(weights, assign=True)
+        for _ in range(3):
+            Net(2).load_state_dict({"w": torch.ones(2)})
+assert net.load_state_dict.__func__.__module__ == "torch.nn.modules.module"
+assert torch.equal(net.w, weights["w"]) and other.w.data_ptr() == weights["w"].data_ptr()
+print(json.dumps(seconds))
+"""
+)
+
+TAKEN_OVER = (
+    MEASURED
+    + """
+import torch
+
+big = torch.nn.Linear(4000, 4000)
+small = torch.nn.Linear(4000, 2000)
+first = torch.optim.Adam(big.parameters())
+big(torch.ones(4000)).sum().backward()
+first.step()
+state = {"model": big.state_dict(), "optimizer": first.state_dict()}
+second = torch.optim.Adam(torch.nn.Linear(4000, 4000).bfloat16().parameters())  # which copies what it takes over
+with coldstep.trace("run.pftrace", collectors=["outside"]):
+    with measured("load.weights"):
+        second.load_state_dict(state["optimizer"])
+    try:
+        small.load_state_dict(state["model"])
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+    with coldstep.step():
+        time.sleep(0.01)
 print(json.dumps(seconds))
 """
 )
@@ -325,20 +396,65 @@ def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(
     assert re.search(r"loading weights .*model\.pt 114 MiB", render(trace, 120))
 
 
+def _needed(suffix: str) -> None:
+    pytest.importorskip("torch")
+    if suffix == "safetensors":
+        pytest.importorskip("safetensors")
+
+
 @pytest.mark.torch
-def test_what_is_mapped_takes_what_the_call_took_and_its_first_touch_is_no_phase(tmp_path: Path) -> None:
-    pytest.importorskip("safetensors")
-    done = program.run(MAPPED, tmp_path)
+@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
+def test_the_line_that_first_touches_mapped_weights_is_named_with_what_it_read(tmp_path: Path, suffix: str) -> None:
+    _needed(suffix)
+    done = program.run(MAPPED, tmp_path, env={"SUFFIX": suffix})
     measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     trace = coldstep.load(tmp_path / "run.pftrace")
-    assert [(row.name, row.mapped) for row in trace.transfers] == [("model.pt", True), ("model.safetensors", True)]
-    for row in trace.transfers:
-        assert row.wall_ns / 1e9 == pytest.approx(measured[row.name], rel=0.1, abs=0.005)
-    step = next(row for row in trace.intervals if row.kind == "step")
-    assert step.unattributed_ns / 1e9 >= measured["touch"]
-    later, own = trace.transfers[1].read_later_bytes, measured["read"]  # none from a disk that is memory
-    assert (later is None) == (own is None)
-    assert own is None or own * 0.9 <= (later or 0) <= own * 1.1 + 30_000_000
+    [row] = trace.transfers
+    assert (row.name, row.mapped) == (f"model.{suffix}", True)
+    assert row.wall_ns / 1e9 == pytest.approx(measured["load"], rel=0.1, abs=0.005)
+    before = trace.intervals[0]
+    assert before.unattributed_ns / 1e9 == pytest.approx(measured["touch"] + 0.2, rel=0.1, abs=0.005)
+    own = measured["read"]  # none from a disk that is memory
+    assert (row.read_later_bytes is None) == (own is None)
+    if own:
+        assert own * 0.9 <= (row.read_later_bytes or 0) <= own * 1.1 + 30_000_000
+        [(line, size)] = before.read_bytes.items()
+        assert before.sampled[line] > 0
+        assert own * 0.5 <= size <= own * 1.1 + 30_000_000
+        told = rf"{line} \([\d.]+ MiB read from disk; weights were mapped before\)"
+        assert re.search(told, " ".join(render(trace, 300).split()))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
+def test_what_is_mapped_is_read_as_a_module_takes_it_over(tmp_path: Path, suffix: str) -> None:
+    _needed(suffix)
+    done = program.run(COPIED, tmp_path, env={"SUFFIX": suffix})
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert_as_measured(done.stdout, trace, "load.weights")
+    load, copy = trace.transfers  # not the second load, nor one that copies nothing, nor those of small modules
+    assert [(row.name, row.mapped) for row in trace.transfers] == [
+        (f"model.{suffix}", True), ("copies weights into Net", False),
+    ]  # fmt: skip
+    assert copy.bytes == 120_000_000
+    assert copy.wall_ns > load.wall_ns
+    assert copy.location is not None
+    own = json.loads(done.stdout.splitlines()[-1])["read"]
+    assert own is None or own * 0.9 <= (copy.read_later_bytes or 0) <= own * 1.1
+    read = r" \([\d.]+ MiB read from disk\)" if own else ""
+    assert re.search(rf"loading weights .*copies weights into Net 114 MiB{read}", render(trace, 200, every=True))
+
+
+@pytest.mark.torch
+def test_an_optimizers_state_is_taken_over_and_what_fails_to_ends_its_phase(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = program.run(TAKEN_OVER, tmp_path)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert "Error(s) in loading state_dict for Linear" in done.stdout
+    assert [row.name for row in trace.transfers if "Adam" in row.name] == ["copies state into Adam"]
+    assert "load.weights" not in trace.intervals[1].phases
+    spent, own = seconds(trace)["load.weights"], json.loads(done.stdout.splitlines()[-1])["load.weights"]
+    assert own * 0.9 <= spent <= own * 1.1 + 0.05  # what failed was short
 
 
 def test_what_safetensors_reads_onto_a_gpu_is_not_mapped(tmp_path: Path) -> None:
@@ -477,7 +593,8 @@ def test_autotuning_takes_what_pytorch_prints_and_says_whether_it_pays(tuned: tu
     assert not row.cached
     assert "inductor.triton" not in {phase for interval in trace.intervals for phase in interval.phases}
     check_ledger(trace)
-    if row.gain_ns:  # PyTorch times the choices on a machine that may be busy
+    assert row.held_up_ns is not None
+    if row.pays_after_calls:  # PyTorch times the choices on a machine that may be busy
         assert "less a call as it was timed then, pays after" in " ".join(render(trace, 200).split())
     assert re.search(r"Autotuning \(1\)\s+packed_linear(?s:.*)won of 2 choices", render(trace, 120))
 
@@ -572,7 +689,7 @@ def test_what_tritons_autotuner_tries_is_one_row_for_each_key(tmp_path: Path) ->
     ]  # fmt: skip
     steps = [row for row in trace.intervals if row.kind == "step"]
     for step, row in zip([steps[0], steps[2]], trace.autotuning, strict=True):
-        assert row.timing_ns == pytest.approx(step.phases["autotune"], rel=0.01)
+        assert row.timing_ns == pytest.approx(step.phases["autotune"], rel=0.01, abs=20_000_000)
         assert row.timing_ns >= 200_000_000
         assert row.location is not None
         assert (row.gain_ns, row.pays_after_calls, row.cached) == (None, None, False)

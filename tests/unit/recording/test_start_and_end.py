@@ -49,7 +49,7 @@ def test_a_trace_of_nothing_loads_no_collector_of_a_framework_and_reads_nothing_
     always = {"process", "process.children", "process.collector", "process.imports", "process.lines", "process.memory",
               "process.thread_stack", "process.waits", "steps", "steps.collector"}  # fmt: skip
     of_jax = {"jax", "jax._private", "jax._private.started"}  # whether its backend runs, and no more
-    assert ours <= {"lazy_loading", "support", *always, *of_jax}
+    assert ours <= {"lazy_loading", "proc", "support", *always, *of_jax}
     assert set(left) - set(entered) <= {"resource"}
 
 

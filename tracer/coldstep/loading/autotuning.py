@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from coldstep.events import CHOICES, TUNED
+from coldstep.events import CHOICES, HELD_UP, TUNED
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline, union
 from coldstep.model import Autotuning, Compile
 from coldstep.vocabulary import AUTOTUNE
+
+_MOST_HELD_UP = 0.5  # of the timing: PyTorch takes a median, which stands until half of the calls had to wait
 
 
 def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile], locations: Locations) -> list[Autotuning]:
@@ -47,16 +49,20 @@ def _row(
     compiling = union([(piece.start, piece.end) for piece in pieces if CHOICES in piece.args])
     best, untuned = _ns(outcome.get("best_ns")), _ns(outcome.get("untuned_ns"))
     gain = max(0, untuned - best) if best is not None and untuned is not None else None
+    timing = whole - compiling
+    held = [ns for piece in pieces if (ns := _ns(piece.args.get(HELD_UP))) is not None]
+    doubtful = sum(held) > _MOST_HELD_UP * timing
     return Autotuning(
         process=rows.process,
         compile=of.id if of is not None else None,
         operation=str(outcome.get("operation", "")),
         choices=_ns(outcome.get("choices")) or 0,
         compile_ns=compiling,
-        timing_ns=whole - compiling,
+        timing_ns=timing,
+        held_up_ns=sum(held) if held else None,
         winner=str(outcome.get("winner", "")),
         gain_ns=gain,
-        pays_after_calls=-(-whole // gain) if gain else None,
+        pays_after_calls=-(-whole // gain) if gain and not doubtful else None,
         cached=outcome.get("cached", all(CHOICES in piece.args for piece in pieces)) is True,
         location=(of.caller or of.location) if of is not None else locations.read(at.args.get("caller")),
         interval=time.at(at.start),

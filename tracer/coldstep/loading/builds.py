@@ -15,6 +15,7 @@ from coldstep.vocabulary import BUILDS, TRANSFERS
 
 _WAIT = "build.wait"
 _STATES = ("built", "loaded", "failed")
+_LEAST_COPY_NS = 10_000_000  # a module's first load that took less has a phase, and no row
 
 
 def _outermost(rows: Rows, phases: Collection[str]) -> Iterator[Slice]:
@@ -58,19 +59,24 @@ def transfers(rows: Rows, time: Timeline, locations: Locations) -> list[Transfer
             name=str(piece.args.get("what") or ""),
             bytes=size if isinstance(size := piece.args.get("bytes"), int) else None,
             mapped=bool(piece.args.get("mapped")),
-            read_later_bytes=_read(rows, time, piece.end) if piece.args.get("mapped") else None,
+            read_later_bytes=_read(rows, time, piece),
             start_ns=piece.start - rows.start,
             wall_ns=piece.end - piece.start,
             location=locations.read(piece.args.get("caller")),
             interval=time.at(piece.start),
         )
         for piece in _outermost(rows, TRANSFERS)
+        if not piece.args.get("copied") or piece.end - piece.start >= _LEAST_COPY_NS
     ]
 
 
-def _read(rows: Rows, time: Timeline, since: int) -> int | None:
-    """What the process had read from disk from then on until its first step was over."""
-    points = rows.counters.get(READ, [])
+def _read(rows: Rows, time: Timeline, piece: Slice) -> int | None:
+    """What the process had read from disk from the end of a mapping on until its first step was over; what it had while
+    it copied."""
+    if not piece.args.get("mapped"):
+        return read if isinstance(read := piece.args.get("read"), int) else None
+    since = piece.end
+    points = sorted(rows.counters.get(READ, []))  # of two threads
     if not points:
         return None
     first = next((part for part in parts(time.intervals) if isinstance(part, Alike) or part.kind == "step"), None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from coldstep.loading.slices import Locations, Rows
 from coldstep.model import Interval
+from coldstep.pftrace.layout import READ
 
 HELD = "calls into C that kept the interpreter's lock"
 _LEAST_SHARE = 0.1  # of an interval: less is worth no name
@@ -18,27 +19,48 @@ Stack = tuple[str, ...]
 
 
 def name_by_lines(rows: Rows, locations: Locations, nameless: Iterable[tuple[Interval, int, int]]) -> None:
-    """Fill in `sampled` of each interval in which much is unattributed, from the samples of these stretches."""
+    """Fill in `sampled` of each interval in which much is unattributed, from the samples of these stretches; and
+    `read_bytes`, where bytes read from disk may be pages of weights that were only mapped."""
     held, samples = _samples(rows, locations)
     if not samples:
         return
     stamps = [sample[0] for sample in samples]
+    read = _reads(rows, samples)
     seen: dict[int, Counter[Stack]] = defaultdict(Counter)
+    reads: dict[int, Counter[Stack]] = defaultdict(Counter)
     intervals: dict[int, Interval] = {}
     for interval, start, end in nameless:
         intervals[interval.index] = interval
-        for _, took, stack in samples[bisect_left(stamps, start) : bisect_left(stamps, end)]:
+        for at in range(bisect_left(stamps, start), bisect_left(stamps, end)):
+            _, took, stack = samples[at]
             seen[interval.index][stack] += took
+            reads[interval.index][stack] += read[at]
     for index, stacks in seen.items():
         interval = intervals[index]
         left = interval.unattributed_ns
         if left < _LEAST_SHARE * interval.wall_ns:
             continue
-        for line, ns in _told_apart(stacks).most_common():
+        named = _told_apart(stacks)
+        for line, ns in _by_line(stacks, named).most_common():
             interval.sampled[line] = took = min(left, ns)
             left -= took
+        interval.read_bytes = {line: size for line, size in _by_line(reads[index], named).items() if size}
         if missed := min(left, held):
             interval.sampled[HELD] = missed
+
+
+def _reads(rows: Rows, samples: list[tuple[int, int, Stack]]) -> list[int]:
+    """Of each sample: how much was read from disk in its time, once weights had been mapped."""
+    mapped = min((piece.end for piece in rows.slices if piece.args.get("mapped")), default=None)
+    points = sorted(rows.counters.get(READ, []))
+    if mapped is None or not points:
+        return [0] * len(samples)
+    stamps = [ns for ns, _ in points]
+
+    def value(ns: int) -> float:
+        return points[max(0, bisect_right(stamps, ns) - 1)][1]
+
+    return [round(max(0.0, value(ns) - value(max(mapped, ns - took)))) if ns > mapped else 0 for ns, took, _ in samples]
 
 
 def _samples(rows: Rows, locations: Locations) -> tuple[int, list[tuple[int, int, Stack]]]:
@@ -55,15 +77,20 @@ def _samples(rows: Rows, locations: Locations) -> tuple[int, list[tuple[int, int
     return held, sorted(samples, key=lambda sample: sample[0])
 
 
-def _told_apart(stacks: Counter[Stack]) -> Counter[str]:
-    """The outermost lines that tell the samples apart: below `main()` these are the lines of main."""
+def _told_apart(stacks: Counter[Stack]) -> dict[Stack, str]:
+    """Of each stack the outermost line that tells the samples apart: below `main()` these are the lines of main."""
     depth = 0
     while True:
-        lines: Counter[str] = Counter()
-        for stack, count in stacks.items():
-            lines[stack[min(depth, len(stack) - 1)]] += count
-        [(_, count)] = lines.most_common(1)
+        named = {stack: stack[min(depth, len(stack) - 1)] for stack in stacks}
+        [(_, count)] = _by_line(stacks, named).most_common(1)
         goes_on = any(len(stack) > depth + 1 for stack in stacks)
         if count < _ALONE * stacks.total() or not goes_on:
-            return lines
+            return named
         depth += 1
+
+
+def _by_line(stacks: Counter[Stack], named: dict[Stack, str]) -> Counter[str]:
+    lines: Counter[str] = Counter()
+    for stack, count in stacks.items():
+        lines[named[stack]] += count
+    return lines

@@ -54,6 +54,8 @@ class Stretch:
     """What else was compiled, but for what began inside of another's compile, and the nanoseconds of it in here."""
     sampled: dict[str, int] = field(default_factory=dict)
     """Of the unattributed time: the observed work of the thread."""
+    read: dict[str, int] = field(default_factory=dict)
+    """Of the lines in it: the bytes read from disk meanwhile, where weights had been mapped before."""
     waits: list[str] = field(default_factory=list)
     """Of the same: what the thread waited for, in words, the longest first."""
     workers: dict[str, int] = field(default_factory=dict)
@@ -74,7 +76,11 @@ class Stretch:
             return _files([row for row in self.transfers if row.phase == name], most)
         if name == UNATTRIBUTED:
             largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
-            lines = ", ".join(f"{percent(ns_ / ns)} {what}" for what, ns_ in largest if ns_ * 100 >= ns)
+            lines = ", ".join(
+                f"{percent(ns_ / ns)} {what}{_first_touch(self.read.get(what, 0))}"
+                for what, ns_ in largest
+                if ns_ * 100 >= ns
+            )
             return "; ".join(filter(None, (*self.waits[: most + 1], lines)))
         return f"other processes worked on it for {duration(self.workers[name])}" if name in self.workers else ""
 
@@ -332,6 +338,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
             if inside and row.origin != "eager"
         ],
         sampled=_summed(row.sampled for row in rows),
+        read=_summed(row.read_bytes for row in rows),
         waits=list(waited(trace, [each for row in rows for each in row.waiting])),
         workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
         transfers=[row for row in trace.transfers if row.interval in indices],
@@ -366,17 +373,23 @@ def _wait(trace: Trace, row: Waiting, took: str, phases: str) -> str:
     return f"waited in {short(row.where)} {took}{f' while {worked}' if row.working else ''}"
 
 
+def _first_touch(read: int) -> str:
+    """Of a line, after the load of mapped weights: what it had read."""
+    return f" ({size(read)} read from disk; weights were mapped before)" if read else ""
+
+
 def _read_later(row: Transfer) -> str:
-    since = f": {size(row.read_later_bytes)} read from disk since" if row.read_later_bytes else ""
-    return f" (mapped, read later{since})"
+    read = f"{size(row.read_later_bytes)} read from disk" if row.read_later_bytes else ""
+    if row.mapped:
+        return f" (mapped, read later{read and f': {read} since'})"
+    return read and f" ({read})"
 
 
 def _files(rows: list[Transfer], most: int) -> str:
     """The largest, by name and size: "model.pt 800 MiB (mapped, read later), 3 more"."""
     rows.sort(key=lambda row: -row.wall_ns)
     named = [
-        f"{short(row.name)}{f' {size(row.bytes)}' if row.bytes is not None else ''}"
-        f"{_read_later(row) if row.mapped else ''}"
+        f"{short(row.name)}{f' {size(row.bytes)}' if row.bytes is not None else ''}{_read_later(row)}"
         for row in rows
         if row.name
     ]

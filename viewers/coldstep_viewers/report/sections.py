@@ -161,8 +161,11 @@ def _tuned(row: Autotuning) -> str:
     won = f"{row.winner} won" + (f" of {count(row.choices, 'choice')}" if row.choices else "")
     if row.gain_ns is None:
         pays = "what it gains is not known"
-    elif row.pays_after_calls is None:
+    elif row.gain_ns == 0:
         pays = "it gains nothing over the untuned choice"
+    elif row.pays_after_calls is None:
+        pays = f"{duration(row.gain_ns)} less a call as it was timed then, on processors that had other work: "
+        pays += "whether it pays cannot be known"
     else:
         after = count(row.pays_after_calls, "call")
         pays = f"{duration(row.gain_ns)} less a call as it was timed then, pays after {after}"

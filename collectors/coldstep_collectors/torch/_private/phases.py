@@ -97,6 +97,11 @@ def compiles_a_choice(name: str, enclosing: Collection[str]) -> bool:
     return any(each.endswith(_TUNES) for each in enclosing) and _own_phase(name, enclosing) in _BUILDS
 
 
+def times_choices(name: str) -> bool:
+    """Whether a span is the timing of an operation's choices."""
+    return name.endswith(_TUNES[0])
+
+
 def _own_phase(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
     if phase is None:

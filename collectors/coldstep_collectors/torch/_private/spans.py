@@ -14,13 +14,14 @@ from weakref import ref
 from coldstep._util.slotted import field, slotted_object
 from coldstep.clock import now
 from coldstep.collector import Sink
-from coldstep.events import CHOICES, KERNELS, Args, Begin, End
+from coldstep.events import CHOICES, HELD_UP, KERNELS, Args, Begin, End
 from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch, undo_all
+from coldstep_collectors.proc import waited_ns
 from coldstep_collectors.torch._private import aside, names
 from coldstep_collectors.torch._private.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, FX_GRAPH, Profile, cache_answer
-from coldstep_collectors.torch._private.phases import LOAD, WAIT, compiles_a_choice, part_of, phase_of
+from coldstep_collectors.torch._private.phases import LOAD, WAIT, compiles_a_choice, part_of, phase_of, times_choices
 
 SPANS_MODULE = "torch._dynamo.utils"
 _BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
@@ -111,6 +112,8 @@ class _Span:
     segment: Segment | None
     around: Begin | None
     """The segment's own slice."""
+    waited_ns: int | None
+    """Of one that times choices: how long the thread had stood in line for a processor before it."""
 
 
 class _Thread(threading.local):
@@ -246,7 +249,8 @@ class Spans:
             open_names = [span.begin.name for span in self._thread.open]
             tunes = {CHOICES: True} if compiles_a_choice(name, open_names) else None
             begin = Begin(ns, name, "torch", _phase(name, open_names), args=tunes)
-        self._thread.open.append(_Span(begin, segment, around))
+        waited = waited_ns() if times_choices(name) else None
+        self._thread.open.append(_Span(begin, segment, around, waited))
         if around is not None:
             self._sink.emit(around)
         self._sink.emit(begin)
@@ -270,7 +274,7 @@ class Spans:
         while not is_own:
             span = stack.pop()
             is_own = span.begin.name == name
-            self._sink.emit(End(ns, span.begin))
+            self._sink.emit(End(ns, span.begin, _held_up(span.waited_ns)))
             if span.begin.name in (LOAD, WAIT):
                 self._loaded(span.begin, ns - span.begin.ns)
             if span.segment is not None and span.around is not None:
@@ -331,6 +335,12 @@ def _phase(name: str, enclosing: list[str]) -> str | None:
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_gpu = "triton" in sys.modules and cuda is not None and cuda.is_initialized()
     return None if phase == "inductor.triton" and not is_gpu else phase
+
+
+def _held_up(before_ns: int | None) -> Args | None:
+    """What the end of a span adds that times choices: PyTorch's times hold what the thread waited meanwhile, too."""
+    after_ns = waited_ns() if before_ns is not None else None
+    return {HELD_UP: after_ns - before_ns} if after_ns is not None and before_ns is not None else None
 
 
 def _waits_for() -> tuple[str, int]:
