@@ -52,7 +52,7 @@ def test_a_break_and_what_follows_it_are_one_answer_and_the_advice_is_printed_on
     assert first.text.startswith("Graph break in forward")
     assert not first.saves
     again = next(row for row in trace.answers if row.text.startswith("tail recompiled 3 times"))
-    assert again.saves
+    assert not again.saves  # of three compiles two are spared by an open size, whose own compile is dearer
     assert {row.kind for row in trace.findings if row.id in again.also} == {"recompile"}
     report, whole = render(trace, 100), render(trace, 100, every=True)
     words = "Do not call torch.compiler.reset() between steps."

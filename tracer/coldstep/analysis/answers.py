@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from coldstep._util.figures import times
 from coldstep.analysis.make_finding import NO_GRAPH, in_step
+from coldstep.analysis.rules.registry import rules_of
 from coldstep.analysis.steps.eager_programs import is_paid_once
 from coldstep.model import Answer, Compile, Finding, Trace
 
@@ -20,6 +21,8 @@ _LEAST_NS = 1_000_000
 _GOES_ON = 10  # times what was seen: the trace ends after a few steps, where what they pay, or a run like them, goes on
 _MANY, _MANY_EACH_STEP = 20, 10  # small programs of an initialisation, and in each step: fewer are worth no change,
 _DEAR_NS = 1_000_000_000  # unless they take so long
+# Compiles that leaving a size open spares: the one that takes their place costs one to two of them more.
+_MANY_SPARED = 6
 _EVERY_CALL = {
     "captured_constants",
     "fast_path_miss",
@@ -54,7 +57,12 @@ def answers(trace: Trace) -> list[Answer]:
         for row in trace.findings
         if row.severity == "error" or row.kind in _EVERY_CALL or (row.kind == "graph_break" and eager & {*row.refs})
     }
-    worth = [row for row in stories if row.cost_ns >= (least_again if row.saves else least) or row.finding in always]
+    again = {row.id for row in trace.findings if row.kind in _SAVED}
+    worth = [
+        row
+        for row in stories
+        if row.cost_ns >= (least_again if row.finding in again else least) or row.finding in always
+    ]
     once = {row.id for row in trace.findings if is_paid_once(row)}
     fatal = {row.id for row in trace.findings if _ended_the_run(trace, row)}
     alone = all(row.stack == "dynamo" for row in trace.compiles)  # else what another stack compiles counts by its cost
@@ -123,7 +131,18 @@ def _answer(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) ->
     if first.kind == "graph_break":  # what followed each of those that are alike was compiled for it alone
         cost = max(cost, sum(row.cost_ns for row in _alike(trace, first, story)))
     also = [row.id for row in story if row is not first]
-    return Answer(first.id, cost, first.kind in _SAVED, _counted(trace, first, story), first.location, also)
+    saves = first.kind in _SAVED and not _opens_for_few(trace, compiles, first, story)
+    return Answer(first.id, cost, saves, _counted(trace, first, story), first.location, also)
+
+
+def _opens_for_few(trace: Trace, compiles: dict[str, Compile], first: Finding, story: list[Finding]) -> bool:
+    """Whether the change leaves a size or a number open, for so few compiles that the one which is then made, dearer by
+    another compile or more, is a large part of what the others took."""
+    refs = {ref for row in story for ref in row.refs}
+    spared = [compiles[each.compile] for each in trace.recompiles if each.id in refs]
+    changed = " ".join(f"{each.code} {' '.join(each.environment)}" for each in first.remedies)
+    opens = {word for each in spared for word in rules_of(each.stack).opens}
+    return len(spared) < _MANY_SPARED and any(word in changed for word in opens)
 
 
 def _when(trace: Trace, row: Finding) -> str:

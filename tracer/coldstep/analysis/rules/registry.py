@@ -45,6 +45,8 @@ class Rules(NamedTuple):
     """Writes a loop that a program holds each turn of as one that it holds once."""
     type_beside: Callable[[Block, str, Mapping[str, str]], str] | None = None
     """The type of the arrays that a function computes with beside a number."""
+    opens: tuple[str, ...] = ()
+    """What in a remedy's code and variables has the next compile leave a size or a number open."""
     drop: str = "drop_last=True"
     """What has its loaders of data leave out a smaller last batch."""
     findings: tuple[Callable[[Trace], Iterator[Finding]], ...] = ()
@@ -77,6 +79,7 @@ RULES: Mapping[str, Rules] = {
     ),
     "dynamo": Rules(
         dynamo.REMEDIES,
+        opens=("TORCH_COMPILE_", "mark_dynamic(", "force_parameter_static_shapes"),
         names=dynamo.names,
         type_beside=type_beside,
         value=torch_values.value,
