@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import threading
 from dataclasses import fields, is_dataclass, replace
@@ -92,3 +93,11 @@ def test_many_threads_may_make_the_first_object_at_a_time() -> None:
             thread.join()
         assert [row.values for row in made] == [[]] * 4
         assert len({id(row.values) for row in made}) == 4
+
+
+def test_a_field_of_dataclasses_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.values: take `field` from coldstep\._util\.slotted"):
+
+        @slotted
+        class Wrong:
+            values: list[int] = dataclasses.field(default_factory=list)

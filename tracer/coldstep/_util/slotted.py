@@ -36,7 +36,7 @@ class _Field:
 
 @dataclass_transform(field_specifiers=(field,))
 def slotted(cls: Class) -> Class:
-    """As `dataclass(slots=True)`; a `__repr__` of the class's own stays."""
+    """As `dataclass(slots=True)`; a `__repr__` of the class's own stays. Raises TypeError for `dataclasses.field`."""
     made: Any = slotted_object(cls)
     made.__eq__, made.__hash__ = _equal, None
     if made.__repr__ is object.__repr__:
@@ -50,6 +50,9 @@ def slotted_object(cls: Class) -> Class:
     """As `dataclass(slots=True, eq=False, repr=False)`."""
     body = {name: value for name, value in vars(cls).items() if name not in _NOT_COPIED}
     names = tuple(body.get("__annotations__", ()))
+    for name in names:
+        if type(body.get(name)).__name__ == "Field":  # which would be the value of each object
+            raise TypeError(f"{cls.__name__}.{name}: take `field` from {__name__}")
     kept = {name: value for name, value in body.items() if name not in names}
     made: Any = type(cls)(cls.__name__, cls.__bases__, kept | {"__slots__": names})
     made.__qualname__ = cls.__qualname__

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
-from coldstep._util.slotted import slotted
+from coldstep._util.slotted import field, slotted
 from coldstep.ahead.forecast_rows import Foretold, Sizes
 from coldstep.ahead.prices import Prices
 from coldstep.ahead.work import NotMeasured, by_size, work_of
