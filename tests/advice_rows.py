@@ -39,6 +39,7 @@ _OF_TOOLS = ("scenarios", "threads")
 """Folders that have programs in folders of their own, and tools beside these."""
 _STACKS = {"tf": "tensorflow", "keras": "tensorflow"}
 _SETTINGS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+_ON_JAX = '["KERAS_BACKEND"] = "jax"'  # which is read when Keras is imported
 _MOST = 3  # named of each kind
 _FIRST = 12  # words of a text
 _OF_BREAKS = (
@@ -166,6 +167,7 @@ def run_one(program: Path, to: Path) -> None:
     of = program.parent.name
     first = of if of in scenarios.ENVIRONMENTS else program.stem.partition("_")[0]
     stack = "torch_xla" if program.stem.startswith("torch_xla") else _STACKS.get(first, first)
+    stack = "jax" if _ON_JAX in program.read_text() else stack
     python = scenarios.interpreter(stack)
     assert python is not None, scenarios.missing(stack)
     with tempfile.TemporaryDirectory() as name:
