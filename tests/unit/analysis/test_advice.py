@@ -446,6 +446,7 @@ def test_a_function_that_some_calls_are_given_is_none_that_a_first_call_makes() 
     assert pattern_of(row, [row], trace) is None
     assert "until a first call makes it" not in advice("type", "score_mod", "None", "<function soft>")
     assert "variant of its own" in advice("type", "score_mod", "<function soft>", "None")
+    assert "variant of its own" in advice("type", "act", "<builtin_function_or_method Functions.relu>", "None")
 
 
 @pytest.mark.parametrize(("cause", "was", "now"), [("module_attribute", "'fit'", "None"), ("container", "{}", "{'a'}")])

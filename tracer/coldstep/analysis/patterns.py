@@ -15,7 +15,7 @@ from coldstep.signature import differences
 
 _MODES = ("training_mode", "grad_mode", "autocast")
 _RETURNED = ("dtype", "weak_type", "shape", "layout", "sharding", "device", "committed", "requires_grad")
-FUNCTION = "<function "
+FUNCTION = ("<function ", "<builtin_function_or_method ")
 """How the text of a function begins."""
 # coldstep: "f32[8,4]"
 _DIMS = expression(r"(?<=[\[,])[^,\]]+(?=[,\]])")
