@@ -20,9 +20,11 @@ def _marked(path: Path) -> object:
 
 
 @pytest.mark.parametrize("program", [_marked(path) for path in PROGRAMS])
-def test_a_program_shows_the_row_that_it_names(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [row] = [line.removeprefix("# shows: ") for line in program.read_text().splitlines() if line.startswith("# shows")]
+def test_a_program_shows_the_rows_that_it_names(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = program.read_text().splitlines()
+    rows = {line.removeprefix("# shows: ") for line in lines if line.startswith("# shows")}
+    assert rows
     monkeypatch.setattr(table, "_environment", table._environment)  # which the recorder puts itself in the place of
     recorder = Recorder(catalogue())
     run_one(program, tmp_path / "run.pftrace")
-    assert row in recorder.shown(coldstep.load(tmp_path / "run.pftrace"))
+    assert rows <= {*recorder.shown(coldstep.load(tmp_path / "run.pftrace"))}
