@@ -71,7 +71,9 @@ def later(place: str, text: str, now: dict[str, str]) -> str:
             place = f"{of_stack} REMEDIES{name.removeprefix(before)}"
     if place in now:
         return place
-    alike = {each: SequenceMatcher(None, text, words, autojunk=False).ratio() for each, words in now.items()}
+    of = place.partition(" ")[0]
+    among = {each: words for each, words in now.items() if not of.startswith("rules.") or each.startswith(f"{of} ")}
+    alike = {each: SequenceMatcher(None, text, words, autojunk=False).ratio() for each, words in among.items()}
     best = max(alike, key=lambda each: alike[each])
     return best if alike[best] >= _ALIKE else ""
 

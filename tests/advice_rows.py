@@ -51,6 +51,8 @@ IN_TESTS = {
     "advice {words}": "unit/analysis/test_vocabulary.py",
     "rules.dynamo REMEDIES[open shape within]": "frameworks/test_trainers.py",
     "rules.dynamo REMEDIES[type of a function]": "unit/analysis/test_advice.py",
+    "rules.dynamo REMEDIES[shape within]": "unit/analysis/test_advice.py",
+    "rules.dynamo REMEDIES[new_function]": "unit/analysis/test_advice.py",
     "rules.dynamo REMEDIES[float attribute]": "unit/analysis/test_advice.py",
     "rules.dynamo REMEDIES[state of a library]": "unit/analysis/test_advice.py",
     "rules.tensorflow REMEDIES[value of XLA]": "frameworks/tensorflow/test_tensorflow.py",

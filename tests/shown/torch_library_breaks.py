@@ -9,6 +9,8 @@
 # shows: breaks _BY_REASON[requires_grad_\(\)] in a library
 # shows: breaks _BY_REASON[setattr\(\) on Tensor\.requires_grad] in a library
 # shows: breaks _BY_REASON[of class `ContextVar`|contextvars] in a library
+# shows: breaks _BY_REASON[`PyC\w+Type`] in a library
+# shows: breaks _BY_REASON[no meta kernel|running with fake tensors|UnsupportedFakeTensorException|non-PT2-compliant op] in a library  # noqa: E501
 # shows: breaks _BY_REASON[builtin `|C/C\+\+|not implemented in python] in a library
 import sys
 from pathlib import Path
@@ -17,12 +19,17 @@ import torch
 
 LIBRARY = """
 import contextvars
+import ctypes
 import zlib
 
 import torch
 
 weight = torch.ones(2, requires_grad=True)
 scale = contextvars.ContextVar("scale", default=2.0)
+
+operators = torch.library.Library("breaker", "DEF")
+operators.define("double(Tensor x) -> Tensor")
+operators.impl("double", lambda x: x * 2, "CPU")
 
 
 def on_purpose(x):
@@ -70,6 +77,15 @@ def variable(x):
     return x.sum() * scale.get()
 
 
+def c_types(x):
+    ctypes.c_void_p.from_param(3)
+    return x.sum()
+
+
+def operator(x):
+    return torch.ops.breaker.double(x + 1).sum()
+
+
 def checksum(x):
     return x.sum() * zlib.crc32(b"weights")
 """
@@ -89,7 +105,9 @@ STEPS = (  # a line each: breaks of one kind at one line of the user's are one
     lambda x: breaker.wants_gradients(x),
     lambda x: breaker.sets_gradients(x),
     lambda x: breaker.variable(x),
+    lambda x: breaker.c_types(x),
+    lambda x: breaker.operator(x),
     lambda x: breaker.checksum(x),
 )
 for step in STEPS:
-    print("loss", torch.compile(step, backend="eager")(torch.ones(2, 4)).item())
+    print("loss", torch.compile(step, backend="aot_eager")(torch.ones(2, 4)).item())

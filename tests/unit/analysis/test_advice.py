@@ -26,13 +26,13 @@ from coldstep_viewers.catalogue.pages import pages
 
 def advice(
     cause: str, argument: str, before: str, after: str, *, is_open: bool | None = None, stack: str = "dynamo",
-    inputs: dict[str, str] | None = None, evidence: list[str] | None = None,
+    inputs: dict[str, str] | None = None, evidence: list[str] | None = None, within: bool = False,
 ) -> str:  # fmt: skip
     trace = coldstep.load(Path(__file__).parents[2] / "traces/torch_train.pftrace")
     change = Change(argument, cause, before, after)
     fields = {"cause": cause, "argument": argument, "before": before, "after": after, "changes": [change]}
     known = vars_of(trace.recompiles[0]) | fields | {"pattern": None, "evidence": evidence or []}
-    return table.advice(advise(trace, stack, Recompile(**known), Seen(is_open, placed=inputs or {})))
+    return table.advice(advise(trace, stack, Recompile(**known), Seen(is_open, placed=inputs or {}, within=within)))
 
 
 def vars_of(row: Recompile) -> dict[str, object]:
@@ -45,6 +45,16 @@ def test_a_counter_is_not_kept_in_a_buffer_which_trains_with_wrong_gradients() -
     assert not re.search("buffer|tensor", said)
     assert not re.search("buffer|tensor", _ONE_FOR_ALL.text)
     assert "self.register_buffer" not in as_markdown(pages())
+
+
+def test_what_a_library_calls_with_another_size_is_not_to_be_marked() -> None:
+    text = advice("shape", "x", "f32[4,8]", "f32[5,8]", within=True)
+    assert text.startswith("PyTorch compiles again for another size: pad x")
+    assert "mark" not in text
+
+
+def test_a_function_that_is_new_each_time_is_made_once() -> None:
+    assert advice("new_function", "f", "", "") == "Make and compile the function once, outside the loop."
 
 
 def test_a_float_in_an_attribute_is_passed_as_a_tensor_and_dynamic_false_is_named() -> None:

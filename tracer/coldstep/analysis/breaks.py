@@ -70,8 +70,7 @@ _BY_REASON = (
         # PyTorch 2.13: "Data-dependent assertion failed (cannot compile partial graph)"
         expression(r"[Dd]ata-dependent assertion"),
         "Say it with torch._assert_async, which stays in the graph, or check it outside the compiled function.",
-        "{library} asserts something of a tensor's value there: turn its checks off, if it lets you, or run python -O, "
-        "which drops them.",
+        "Say it with torch._assert_async, which stays in the graph, or check it outside the compiled function.",
     ),
     _Advice(
         # PyTorch 2.13: "Data-dependent branching with non-constant __bool__"

@@ -209,7 +209,7 @@ CAUSES = (
     Cause("shape", "the size or number of a tensor's dimensions", (_J, _D, _X, _T)),
     Cause("dtype", "a tensor's dtype", (_J, _D, _X, _T)),
     Cause("weak_type", "whether a JAX number adapts to the dtype of the other operand", (_J,)),
-    Cause("layout", "strides or memory format", (_J, _D)),
+    Cause("layout", "strides or memory format", (_D,)),
     Cause("sharding", "how an array is divided among devices", (_J, _D)),
     Cause("device", "the device", (_J, _D)),
     Cause("committed", "whether an array is pinned to its device", (_J,)),

@@ -699,11 +699,6 @@ REMEDIES = {
         over="{marks}",
         environment=_SOURCES,
     ),
-    "growing shape": Row(
-        "Mark the dimension that grows, before the first call and where the function is called: {marked}; or {fixed}.",
-        over="{marks}",
-        environment=_SOURCES,
-    ),
     "open shape": Row(
         "PyTorch has made the dimension dynamic by itself, so this happens once. To save this compile, too, mark it "
         "before the first call, where the function is called: {marked}; or "

@@ -448,7 +448,6 @@ REMEDIES = {
         "Pass {argument} as an argument (an attribute is read when the function is traced, and never again), and"
         + _JITTED_ONCE
     ),
-    "layout": Row("Give {argument} one memory layout, once, before the loop."),
     "new_function": Row(
         "Make the function once, outside the loop: a new lambda, partial or bound method is a new function to jax.jit."
     ),
