@@ -21,7 +21,7 @@ _LEAST_NS = 1_000_000
 _GOES_ON = 10  # times what was seen: the trace ends after a few steps, where what they pay, or a run like them, goes on
 _MANY, _MANY_EACH_STEP = 20, 10  # small programs of an initialisation, and in each step: fewer are worth no change,
 _DEAR_NS = 1_000_000_000  # unless they take so long
-# Compiles that leaving a size open spares: the one that takes their place costs one to two of them more.
+# Compiles that an open size or number spares: the one that takes their place costs up to two of them more.
 _MANY_SPARED = 6
 _EVERY_CALL = {
     "captured_constants",
@@ -136,8 +136,8 @@ def _answer(trace: Trace, compiles: dict[str, Compile], story: list[Finding]) ->
 
 
 def _opens_for_few(trace: Trace, compiles: dict[str, Compile], first: Finding, story: list[Finding]) -> bool:
-    """Whether the change leaves a size or a number open, for so few compiles that the one which is then made, dearer by
-    another compile or more, is a large part of what the others took."""
+    """Whether the change leaves a size or a number to each call, for so few compiles that the one which is then made,
+    dearer by another compile or more, is a large part of what the others took."""
     refs = {ref for row in story for ref in row.refs}
     spared = [compiles[each.compile] for each in trace.recompiles if each.id in refs]
     changed = " ".join(f"{each.code} {' '.join(each.environment)}" for each in first.remedies)

@@ -46,7 +46,7 @@ class Rules(NamedTuple):
     type_beside: Callable[[Block, str, Mapping[str, str]], str] | None = None
     """The type of the arrays that a function computes with beside a number."""
     opens: tuple[str, ...] = ()
-    """What in a remedy's code and variables has the next compile leave a size or a number open."""
+    """What in a remedy's code and variables has the next compile take a size or a number as an input."""
     drop: str = "drop_last=True"
     """What has its loaders of data leave out a smaller last batch."""
     findings: tuple[Callable[[Trace], Iterator[Finding]], ...] = ()
@@ -68,6 +68,7 @@ class Rules(NamedTuple):
 RULES: Mapping[str, Rules] = {
     "jax": Rules(
         jax.REMEDIES,
+        opens=("to_array(",),
         rewrites={"static_argument": without_static},
         loop=jax.held_once,
         findings=(jax.captured_constants,),
@@ -79,7 +80,7 @@ RULES: Mapping[str, Rules] = {
     ),
     "dynamo": Rules(
         dynamo.REMEDIES,
-        opens=("TORCH_COMPILE_", "mark_dynamic(", "force_parameter_static_shapes"),
+        opens=("TORCH_COMPILE_", "mark_dynamic(", "force_parameter_static_shapes", "torch.as_tensor("),
         names=dynamo.names,
         type_beside=type_beside,
         value=torch_values.value,
