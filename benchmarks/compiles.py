@@ -167,7 +167,7 @@ def counted_ns(stack: str, size: str) -> list[Row]:
     counted_in(Attached, ("guarded",), lambda guarded: lambda *asked: ours.of("hooks", guarded(*asked)))
     counted_in(marks._Step, ("__enter__", "__exit__"), partial(ours.of, "hooks"))
     counted_in(Imports, ("begin", "end"), partial(ours.of, "of imports"))
-    counted_in(importhook._Loader, ("_exec_module",), partial(theirs.of, "imports"))
+    counted_in(importhook._Loader, ("exec_module",), partial(theirs.of, "imports"))
     found: list[Row] = []
     gc.callbacks.append(_on_collection)
     with tempfile.TemporaryDirectory() as folder:
