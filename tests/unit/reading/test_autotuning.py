@@ -30,7 +30,8 @@ def tuned(best_ns: int, held_up_ns: int | None) -> Autotuning:
     ]
     rows: Any = SimpleNamespace(slices=slices, process=0)
     time: Any = SimpleNamespace(at=lambda _: 0)
-    [row] = autotuning(rows, time, [], SimpleNamespace(read=lambda _: None))  # type: ignore[arg-type]
+    nowhere: Any = SimpleNamespace(read=lambda _: None)
+    [row] = autotuning(rows, time, [], nowhere)
     return row
 
 
