@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from coldstep import load
 from coldstep.ahead.doctor_rows import CheckedTest, Checkup
 from coldstep.job.reach import doors, use_shim
 from coldstep_viewers.commands.machine.doctor import lines
@@ -103,6 +104,56 @@ print(kind, threads, seen, jax.value, type(jax.__loader__).__name__, "create_mod
     (tmp_path / "program.py").write_text(program)
     done = python("program.py", cwd=tmp_path, COLDSTEP="run.pftrace")
     assert done.stdout == "SourceFileLoader 1 ['jax'] 1 SourceFileLoader False\n", done.stderr
+
+
+def begun(tmp_path: Path, program: str, **env: str) -> str:
+    """Whether a trace goes on once the program has imported a module of its own."""
+    (tmp_path / "slow.py").write_text("import time; time.sleep(0.3)")
+    (tmp_path / "program.py").write_text(program)
+    done = python("program.py", cwd=tmp_path, COLDSTEP="run.pftrace", **env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+GOES_ON = "import sys; print('coldstep.session' in sys.modules)"
+
+
+def test_a_rank_is_watched_from_its_first_import_of_a_package(tmp_path: Path) -> None:
+    program = "import slow, jax; jax.jit(lambda x: x + 1)(1.0)"
+    begun(tmp_path, program, RANK="0", JAX_PLATFORMS="cpu")
+    [file] = tmp_path.glob("*.pftrace")
+    before = load(file).intervals[0]
+    assert before.phases["import.slow"] >= 0.3e9
+    file.unlink()
+    begun(tmp_path, program, JAX_PLATFORMS="cpu")
+    [file] = tmp_path.glob("*.pftrace")
+    assert "import.slow" not in load(file).intervals[0].phases
+
+
+@pytest.mark.parametrize(
+    ("program", "env"),
+    [
+        (f"import slow; {GOES_ON}", {}),  # no rank
+        (f"import json, tomllib, unittest.mock; {GOES_ON}", {"RANK": "0"}),  # Python's own
+        (f"import importlib.util; importlib.util.find_spec('slow'); {GOES_ON}", {"RANK": "0"}),  # it is only looked for
+        ("import subprocess, sys; sys.exit(subprocess.run([sys.executable, 'below.py']).returncode)", {"RANK": "0"}),
+    ],
+)
+def test_what_is_no_rank_or_imports_no_package_is_not(tmp_path: Path, program: str, env: dict[str, str]) -> None:
+    (tmp_path / "below.py").write_text(f"import slow; {GOES_ON}")  # it inherits RANK
+    assert begun(tmp_path, program, **env) == "False\n"
+
+
+def test_a_rank_that_imports_coldstep_first_has_one_coldstep(tmp_path: Path) -> None:
+    program = "import coldstep, slow, sys; from coldstep import session; print(session.active() is not None)"
+    assert begun(tmp_path, program, RANK="0") == "True\n"
+
+
+def test_a_ranks_import_that_fails_is_the_programs_own_error(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ImportError('its own')")
+    program = "import traceback\ntry:\n    import broken\nexcept ImportError:\n    print(traceback.format_exc())"
+    plain = begun(tmp_path, program)
+    assert begun(tmp_path, program, RANK="0") == plain
 
 
 def test_doctor_shows_which_processes_are_reached_and_what_keeps_the_variable() -> None:

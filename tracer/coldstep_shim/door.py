@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BEGINS = ("jax", "tensorflow", "torch_xla", "torch._dynamo", "triton")
 """With the import of one of these a process may compile. `import torch` alone cannot."""
+_NO_PACKAGES = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _HELPERS = (
     "multiprocessing.resource_tracker",
     "multiprocessing.semaphore_tracker",
@@ -33,16 +34,19 @@ _FORKSERVER = "multiprocessing.forkserver"
 
 
 class Door:
-    """A finder that finds nothing itself: it has the loaders of `BEGINS` begin a trace before they load."""
+    """A finder that finds nothing itself: it has the loaders of `BEGINS` begin a trace before they load, and in a rank
+    that a launcher has started, which trains for certain, the loader of its first package."""
 
-    def __init__(self, servers_pid: int | None) -> None:
+    def __init__(self, servers_pid: int | None, is_rank: bool) -> None:
         self._servers_pid = servers_pid  # a forkserver: it is no process of the program's, but those that it forks are
+        self._is_rank = is_rank
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the finders after us find; to find is not to import, so nothing begins here."""
-        spec = found_after(self, name, path, target) if name in BEGINS else None
+        begins = name in BEGINS or (self._is_rank and _of_the_program(name))
+        spec = found_after(self, name, path, target) if begins else None
         if spec is not None:
             self._watch(spec)
         return spec
@@ -59,11 +63,18 @@ class Door:
     def _creating(self, watched: ModuleSpec, loader: Any) -> Callable[[ModuleSpec], Any]:
         def create_module(spec: ModuleSpec) -> Any:
             vars(loader).pop("create_module", None)
+            self._is_rank = False
             if os.getpid() != self._servers_pid:
                 _begin(watched)
             return loader.create_module(spec)
 
         return create_module
+
+
+def _of_the_program(name: str) -> bool:
+    """Whether a package is one that the program imports: not Python's, not ours, and none that `site` needs."""
+    runs = hasattr(sys.modules.get("__main__"), "__file__")
+    return runs and "." not in name and name not in sys.stdlib_module_names and name not in _NO_PACKAGES
 
 
 def _begin(spec: ModuleSpec) -> None:
@@ -128,7 +139,7 @@ def _open() -> None:
     coldstep_shim.inherited_rank = inherited
     is_ours = any(os.path.basename(word) == "coldstep" for word in sys.orig_argv[1:3])
     if not is_ours:  # `coldstep run` begins a trace itself, and no other command is to be traced
-        sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None))
+        sys.meta_path.insert(0, Door(os.getpid() if _FORKSERVER in words else None, rank not in ("", inherited)))
 
 
 def _is_folder() -> bool:
