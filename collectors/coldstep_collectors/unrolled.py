@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from coldstep._util.slotted import slotted
 from coldstep.events import Args
+from coldstep.recording.garbage import none_collected
 from coldstep_collectors.source_lines import walked
 
 MOST = 2000
@@ -102,5 +103,6 @@ def _below(loop: _Loop, lines: Sequence[Line]) -> tuple[Line, ...]:
 
 @lru_cache(maxsize=64)
 def _loops(file: str) -> tuple[_Loop, ...]:
-    loops = (node for node in walked(file) if isinstance(node, _LOOPS))
-    return tuple(_Loop(file, node.lineno, node.end_lineno or node.lineno) for node in loops)
+    with none_collected():
+        loops = (node for node in walked(file) if isinstance(node, _LOOPS))
+        return tuple(_Loop(file, node.lineno, node.end_lineno or node.lineno) for node in loops)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coldstep_collectors.unrolled import Operation, unrolled
+from coldstep_collectors.unrolled import Operation, _loops, unrolled
 
 LOOP = "def roll(x):\n    for _ in range(20):\n        x = x * 2\n        x = x + layer(x)\n    return x\n"
 LAYER = "def layer(x):\n    return x.sin()\n"
@@ -75,3 +76,18 @@ def test_a_short_loop_in_each_of_few_turns_is_not_counted_as_many_turns(tmp_path
     layer = [*["view"] * 3, *(f"operation {n}" for n in range(19))]  # three heads in each of three layers
     operations = [Operation(name, [(str(roll), 3, "roll")], []) for _ in range(3) for name in layer]
     assert unrolled(operations) is None
+
+
+def test_a_file_is_parsed_without_a_collection_of_the_programs_objects(tmp_path: Path) -> None:
+    """In a hook: a full collection that was due would be the program's longest pause."""
+    file = tmp_path / "program.py"
+    file.write_text("for i in range(3):\n    x = [i, i + 1, (i, i)]\n" * 1000)
+    phases: list[str] = []
+    gc.callbacks.append(watch := lambda phase, _: phases.append(phase))
+    gc.collect()
+    phases.clear()
+    try:
+        assert len(_loops(str(file))) == 1000
+    finally:
+        gc.callbacks.remove(watch)
+    assert len(phases) <= 2
