@@ -16,7 +16,6 @@ from coldstep.clock import now
 from coldstep.collector import SessionSink
 from coldstep.events import Counter
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, READ, RSS
-from coldstep_collectors.jax._private.started import backend_started, process_index
 from coldstep_collectors.proc import read_bytes
 from coldstep_collectors.process import memory
 from coldstep_collectors.process.children import Children
@@ -82,6 +81,10 @@ class Process:
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             return int(distributed.get_rank())
+        if "jax" not in sys.modules:
+            return None
+        from coldstep_collectors.jax._private.started import process_index
+
         return process_index()
 
     # --- sampling ---------------------------------------------------------------------------------------------
@@ -222,6 +225,8 @@ def _cuda(torch: Any) -> Iterator[tuple[str, int, int | None]]:
 
 def _jax_devices(jax: Any) -> Iterator[tuple[str, int, int | None]]:
     """The same of each of JAX's devices whose backend keeps count; a CPU's does not."""
+    from coldstep_collectors.jax._private.started import backend_started
+
     if backend_started():
         for device in jax.local_devices():
             if stats := device.memory_stats():
