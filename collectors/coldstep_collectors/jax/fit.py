@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import psutil
 
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
 from coldstep_collectors.compile_memory import left
@@ -173,9 +174,7 @@ def _is_made_of(state: _Group, params: _Group) -> bool:
 
 
 def _held(figures: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
-    sums: Counter[str] = Counter()
-    for group in groups:
-        sums[group.role] += group.bytes
+    sums = summed((group.role, group.bytes) for group in groups)
     rows = [Held(role, bytes_) for role, bytes_ in sums.items() if bytes_]
     if (new := figures.output_bytes - figures.reused_bytes) > 0:
         rows.append(Held("results beside the arguments", new))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from coldstep._util.figures import duration, listed
+from coldstep._util.gathered import summed
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.ranks import stragglers
 from coldstep.analysis.breaks import below, discarded, what_broke
@@ -283,10 +284,7 @@ def _eager(trace: Trace) -> list[Finding]:
 
 def _dearest(programs: list[Compile]) -> Location | None:
     """The line under which most of their time was spent."""
-    spent: dict[tuple[str, int], int] = defaultdict(int)
-    for row in programs:
-        if row.caller is not None:
-            spent[row.caller.file, row.caller.line] += row.wall_ns
+    spent = summed(((row.caller.file, row.caller.line), row.wall_ns) for row in programs if row.caller is not None)
     places = (row.caller for row in programs if row.caller is not None)
     return max(places, key=lambda place: spent[place.file, place.line], default=None)
 

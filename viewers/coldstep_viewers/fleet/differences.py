@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median
 from coldstep.vocabulary import CACHES
 from coldstep_viewers.fleet.database import Database
@@ -341,9 +342,7 @@ def _slower(database: Database) -> Iterator[Difference]:
             median(f.first_ns)::bigint as ns,
             (quantile_cont(f.first_ns, 0.75) - quantile_cont(f.first_ns, 0.25))::bigint as spread
         from members m join firsts f using (run, process) group by all order by script, began""")
-    scripts: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        scripts.setdefault(row["script"], []).append(row)
+    scripts = gathered((row["script"], row) for row in rows)
     for script, versions in scripts.items():
         best: tuple[float, int] = 0.0, 0
         for at in range(1, len(versions)):

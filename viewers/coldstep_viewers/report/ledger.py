@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep._util.figures import count, duration, listed, numbers, percent, size
+from coldstep._util.gathered import gathered
 from coldstep.job.waits import IDLE, summed
 from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer, Waiting
@@ -350,9 +351,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
 
 def waited(trace: Trace, rows: Iterable[Waiting]) -> Iterator[str]:
     """What a thread waited for: "waited for EngineCore 41 s, of which Dynamo tracing 22 s, imports 14 s"."""
-    waits: dict[tuple[object, ...], list[Waiting]] = {}
-    for row in summed(rows):
-        waits.setdefault((row.process, row.how, row.where, row.pid, row.working), []).append(row)
+    waits = gathered(((row.process, row.how, row.where, row.pid, row.working), row) for row in summed(rows))
     for each in sorted(waits.values(), key=lambda each: -sum(row.ns for row in each)):
         ns = sum(row.ns for row in each)
         named = [row for row in each if row.meanwhile and row.ns * _SMALL_MEANWHILE >= ns][:_MOST_MEANWHILE]

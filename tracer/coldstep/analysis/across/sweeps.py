@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from coldstep._util.figures import duration, listed, size
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import field, slotted
 from coldstep.analysis.across.frameworks import (
     SCHEMA,
@@ -224,9 +225,7 @@ def _cause(trace: Trace, name: str, row: StackRow) -> tuple[str | None, str]:
     own = {compile_.id for compile_ in compiled_for(trace, process, name)}
     again = [each for each in trace.recompiles if each.compile in own]
     if again:
-        spent: Counter[str] = Counter()
-        for each in again:
-            spent[each.cause] += each.cost_ns
+        spent = summed((each.cause, each.cost_ns) for each in again)
         cause = spent.most_common(1)[0][0]
         dearest = max((each for each in again if each.cause == cause), key=lambda each: each.cost_ns)
         change = f": {what_changed(dearest)}" if dearest.argument else ""

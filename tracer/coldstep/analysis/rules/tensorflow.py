@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration
+from coldstep._util.gathered import gathered
 from coldstep.analysis.array_texts import CannotMakeUp, array_in, dtype, literal, shape
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.analysis.patterns import differing, dims, dtype_name
@@ -36,10 +37,7 @@ _MAKE_BEFORE = (
 def second_traces(trace: Trace) -> Iterator[Finding]:
     """One for each call that was traced twice; what lies within it is part of its cost."""
     twice = {row.id: row for row in trace.compiles if any(segment.part == _PART for segment in row.segments)}
-    inner: dict[str, list[Compile]] = {}
-    for row in twice.values():
-        if row.parent in twice:
-            inner.setdefault(str(row.parent), []).append(row)
+    inner = gathered((str(row.parent), row) for row in twice.values() if row.parent in twice)
     for row in twice.values():
         if row.parent in twice:
             continue
