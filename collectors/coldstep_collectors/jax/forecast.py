@@ -144,14 +144,7 @@ class _Forecaster:
 
     def told(self) -> Foretold:
         """The whole forecast, with the causes that a report would give."""
-        if len(self._variants) > 1:
-            from coldstep.analysis.recompiles.causes import (
-                in_turn,  # here: a function with one variant has no need of it
-            )
-
-            for row, why in zip(self._told.compiles, in_turn("jax", self._variants), strict=True):
-                if why is not None:
-                    row.explain(why.change)
+        self._told.explain_in_turn(self._variants)
         return self._told
 
     def _judge(

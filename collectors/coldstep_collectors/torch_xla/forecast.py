@@ -17,6 +17,7 @@ from coldstep import context as forms
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.events import Args
 from coldstep.signature import differences, nearest, signature_of
+from coldstep_collectors.steps.call_sites import name_of
 from coldstep_collectors.torch.describe import parts
 from coldstep_collectors.values import attribute, closure, dtype_text, globals_read, held, is_plain
 
@@ -42,8 +43,7 @@ class _Forecaster:
     def __init__(self, torch: Any, function: Any) -> None:
         self._torch = torch
         self._parameters = signature(function)
-        name = getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
-        self.told = Foretold("torch_xla", name, notes=[_NOTE])
+        self.told = Foretold("torch_xla", name_of(function), notes=[_NOTE])
         self._makes_state = any(_makes_state(each) for each in _optimizers(torch, function))
         self._known: dict[tuple[object, ...], int] = {}
         self._about: list[Args] = []
