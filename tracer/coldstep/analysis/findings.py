@@ -175,7 +175,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
     rules = rules_of(row.stack)
-    advice = rules.instead(error[0]) if error and rules.instead else ""
+    advice = next((words for part, words in rules.by_error.items() if part in "".join(error)), "")
     at = _line_of_failure(trace, row)
     mends = (mend(trace, row, at, advice) for mend in rules.mends if advice)
     mended = next(filter(None, mends), [])
@@ -207,7 +207,7 @@ def _line_of_failure(trace: Trace, row: Compile) -> Location | None:
     line = known.error.partition("\n")[0]
     if line and ended is not None and ended.location is not None and ended.error.startswith(line):
         return ended.location
-    return known.cause_at if rules_of(row.stack).instead else None
+    return known.cause_at if rules_of(row.stack).by_error else None
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:

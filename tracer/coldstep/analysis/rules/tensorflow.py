@@ -73,7 +73,7 @@ def _outermost(trace: Trace, row: Compile) -> Compile:
 
 
 _SINGLETON = "tf.function only supports singleton tf.Variables"
-_BY_ERROR = {
+BY_ERROR = {
     _SINGLETON: "The function makes an object with variables (an optimizer, a layer, a metric, a tf.Variable) whenever "
     "it is traced, and TensorFlow allows that in the first call alone, and once: make the object before the function.",
     "must be a compile-time constant": "XLA has to know this operand, a shape or a length, when it compiles, and the "
@@ -84,11 +84,6 @@ _BY_ERROR = {
 }
 """By what the error has: what to write instead."""
 _BEFORE = Row("{instead}", instead="{statement}")
-
-
-def instead(error: str) -> str:
-    """What to write where TensorFlow could not trace a function; "" where that is not known."""
-    return next((words for part, words in _BY_ERROR.items() if part in error), "")
 
 
 def made_before(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:
