@@ -48,7 +48,7 @@ class _Group:
 
     @property
     def bytes(self) -> int:
-        return sum(map(_bytes, self.leaves))
+        return sum(map(dataflow.bytes_of, self.leaves))
 
 
 def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
@@ -194,13 +194,6 @@ def _held(figures: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
 
 def _type(leaf: Any) -> tuple[Any, ...]:
     return tuple(leaf.shape), str(leaf.dtype)
-
-
-def _bytes(leaf: Any) -> int:
-    size = leaf.dtype.itemsize
-    for length in leaf.shape:
-        size *= length
-    return int(size)
 
 
 def _available(jax: Any, compiler: int) -> int | None:

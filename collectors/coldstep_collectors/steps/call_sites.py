@@ -78,6 +78,13 @@ def _is_standard(file: str) -> bool:
     return file.startswith(_STANDARD) and "-packages" not in file
 
 
+def class_of(optimizer: Any, where: str, package: str) -> str:
+    """An optimizer's class, by the name that people import it by: of `package`, where that has it in modules that begin
+    so."""
+    kind = type(optimizer)
+    return f"{package if kind.__module__.startswith(where) else kind.__module__}.{kind.__qualname__}"
+
+
 def name_of(function: Any) -> str:
     """What a function is called, without what it is defined in; of what has no name, that of its type."""
     name = attribute(function, "__qualname__") or attribute(function, "__name__")

@@ -18,7 +18,7 @@ from coldstep.collector import SessionSink
 from coldstep.events import Args, Finding
 from coldstep.places import arguments, location_of
 from coldstep_collectors.patch import Patch, undo_all
-from coldstep_collectors.steps.call_sites import CallSites
+from coldstep_collectors.steps.call_sites import CallSites, class_of
 from coldstep_collectors.tensorflow._private.hooks import layers_of
 from coldstep_collectors.tensorflow._private.keras_models import loop_of_model
 from coldstep_collectors.tensorflow.traceable import keeps_from_tracing
@@ -140,9 +140,9 @@ class EagerSteps:
             return None
         if (users := self._sites.users_frame(frame)) is None:
             return None
-        site = self._site("optimizer", lambda: f"{_class_of(optimizer)}.apply", users)
+        site = self._site("optimizer", lambda: f"{class_of(optimizer, 'keras.', 'keras.optimizers')}.apply", users)
         if site.calls == _LEAST:
-            self._tell_applied(_class_of(optimizer), users, frame)
+            self._tell_applied(class_of(optimizer, "keras.", "keras.optimizers"), users, frame)
         return site, now()
 
     def _computes_gradients(self, _: Any, frame: FrameType) -> None:
@@ -243,10 +243,3 @@ def _name(function: Any) -> str:
     """What a `tf.function` was made of."""
     made_of = [each for each in layers_of(function.python_function) if isinstance(each, FunctionType)]
     return made_of[-1].__qualname__.rpartition("<locals>.")[2] if made_of else "a function"
-
-
-def _class_of(optimizer: Any) -> str:
-    """An optimizer's class, by the name that people import it by."""
-    kind = type(optimizer)
-    package = "keras.optimizers" if kind.__module__.startswith("keras.") else kind.__module__
-    return f"{package}.{kind.__qualname__}"
