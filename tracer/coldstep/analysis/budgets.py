@@ -649,13 +649,12 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
 
 def _first_steps(traces: Sequence[Trace]) -> dict[str, list[dict[str, int]]]:
     """By name of step: the phases of its first step in each trace, and under `FIRST_STEP` the whole of it."""
-    by_name: dict[str, list[dict[str, int]]] = {}
-    for trace in traces:
-        for cost in trace.cost:
-            first = cost.first_step
-            phases = {row.phase: row.ns for row in first.phases}
-            by_name.setdefault(cost.name, []).append(phases | {FIRST_STEP: first.wall_ns})
-    return by_name
+    return gathered(
+        (cost.name, {row.phase: row.ns for row in first.phases} | {FIRST_STEP: first.wall_ns})
+        for trace in traces
+        for cost in trace.cost
+        for first in [cost.first_step]
+    )
 
 
 # --- what is behind it ------------------------------------------------------------------------------------------
