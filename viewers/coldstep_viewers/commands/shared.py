@@ -6,7 +6,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
@@ -97,6 +97,14 @@ def protect(inputs: Iterable[str], out: str) -> None:
 def echo_json(document: Any) -> None:
     """Print a document, indented where a person reads it."""
     echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+
+
+def show(document: Callable[[], Any], lines: Callable[[], Iterable[str]], wanted: str) -> None:
+    """Print the document where JSON is `wanted`, else the lines."""
+    if wanted == "json":
+        echo_json(document())
+    else:
+        echo(plain("\n".join(lines())))
 
 
 @contextmanager
