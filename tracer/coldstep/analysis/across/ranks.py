@@ -21,7 +21,7 @@ _COMPILES = "Give every rank the same shapes and the same disk cache, or warm up
 def compile_ns(trace: Trace, part: Part) -> int:
     """How much of an interval its process compiled."""
     phases = phases_of([part], between=True)
-    return sum(ns for phase, ns in phases.items() if trace.vocabulary.compiles(phase))
+    return sum(ns for phase, ns in phases.items() if trace.vocabulary.is_compiling(phase))
 
 
 def compile_rank_ns(trace: Trace) -> dict[int, int]:
