@@ -67,10 +67,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     figures.notes += [_FUSED, *([MEASURED] if on_cpu else [])]
     figures.memory_bytes = memory if memory is not None else _available(jax, figures.compiler_bytes)
     if figures.fits is False:
-        figures.remedies = sorted(
-            _remedies(jax, fn, args, figures, groups, results, _donated(jax, traced, len(args))),
-            key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0),
-        )
+        figures.propose(_remedies(jax, fn, args, figures, groups, results, _donated(jax, traced, len(args))))
     return figures
 
 

@@ -18,13 +18,9 @@ _MAX_ROWS = 1_000
 
 def page(forecast: Forecast) -> str:
     """The whole page. The user's data and code reach it as text alone."""
-    vendored, script, policy = scripts("forecast.js")
     return rendered(
         "forecast.html",
-        policy=policy,
         style=style(OURS),
-        vendored=vendored,
-        script=script,
         headline=forecast_text.headline(forecast),
         notes=forecast.notes,
         compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
@@ -32,6 +28,7 @@ def page(forecast: Forecast) -> str:
         unknown=forecast_text.unknown(forecast),
         limit_at=forecast.limit_at,
         curves=[_curve(curve) for curve in forecast.curves],
+        **scripts("forecast.js"),
         data=[[_point(plan, curve) for plan in curve.plans] for curve in forecast.curves],
     )
 

@@ -67,7 +67,6 @@ Row = TypeVar("Row", Compile, GraphBreak)
 
 def page(trace: Trace) -> str:
     """The whole page."""
-    vendored, script, policy = scripts("page.js")
     kinds = _kinds(trace)
     heads, others = _alike(trace)
     findings = heads[:_MAX_FINDINGS]
@@ -83,10 +82,8 @@ def page(trace: Trace) -> str:
     return rendered(
         "page.html",
         trace=trace,
-        policy=policy,
         style=style(trace.vocabulary),
-        vendored=vendored,
-        script=script,
+        **scripts("page.js"),
         data=data,
         headline=clauses(trace),
         head=head(trace),
@@ -147,9 +144,8 @@ def _figures(trace: Trace, cost: Cost) -> tuple[str, list[tuple[str, str, str]]]
     note = f"{percent(largest.share)} {trace.vocabulary.phase(largest.phase)}" if largest else ""
     rows = [("First step", duration(first.wall_ns), note)]
     own = _steps(trace, cost.process, cost.name)
-    settled = next(
-        (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
-    )
+    by_kind = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
+    settled = by_kind.get((cost.process, cost.name))
     if settled is not None:
         after = f"{duration(cost.time_to_settled_ns)} after the process began" if cost.time_to_settled_ns else ""
         one = unit(own[0])
