@@ -80,8 +80,7 @@ class EagerSteps:
             self._watch_functions()
         tape: Any = getattr(self._tensorflow, "GradientTape", None)
         if hasattr(tape, "gradient"):
-            ours = self._guard(self._computes_gradients), self._guard(self._ended)
-            self._patches.append(Patch(tape, "gradient", _around(tape.gradient, *ours)))
+            self._watch(tape, "gradient", self._computes_gradients, self._ended)
         self._sink.when_imported("keras", self._attach_to_keras)
 
     def stop(self, *, traced: bool) -> list[str]:
@@ -96,8 +95,11 @@ class EagerSteps:
         kind: Any = getattr(getattr(keras, "optimizers", None), "Optimizer", None)
         backend = getattr(getattr(keras, "config", None), "backend", None)
         if backend is not None and backend() == "tensorflow" and hasattr(kind, "apply"):
-            ours = self._guard(self._applies), self._guard(self._ended)
-            self._patches.append(Patch(kind, "apply", _around(kind.apply, *ours)))
+            self._watch(kind, "apply", self._applies, self._ended)
+
+    def _watch(self, kind: Any, method: str, begins: Callable[..., Any], ended: Callable[..., None]) -> None:
+        around = _around(getattr(kind, method), self._guard(begins), self._guard(ended))
+        self._patches.append(Patch(kind, method, around))
 
     # --- the switch -------------------------------------------------------------------------------------------
 
@@ -111,8 +113,7 @@ class EagerSteps:
         if not self._watches_functions:
             self._watches_functions = True
             kind = type(self._tensorflow.function(_nothing))
-            ours = self._guard(self._function_begins), self._guard(self._function_ended)
-            self._patches.append(Patch(kind, "__call__", _around(kind.__call__, *ours)))
+            self._watch(kind, "__call__", self._function_begins, self._function_ended)
 
     def _function_begins(self, function: Any, frame: FrameType) -> tuple[_Site | None, int] | None:
         if not self._is_on():
