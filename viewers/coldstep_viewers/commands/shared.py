@@ -17,7 +17,7 @@ from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.model import Trace
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.safe_text import plain
 
 
@@ -26,10 +26,8 @@ def loaded(path: str, step: str | None = None) -> Trace:
 
     `step` names its steps where it marks none.
     """
-    try:
+    with or_fail():
         return opened(path, step)
-    except TraceError as error:
-        fail(str(error))
 
 
 def opened(path: str, step: str | None = None, *, job: bool = True) -> Trace:
@@ -88,10 +86,8 @@ def in_one_file(path: str) -> Iterator[str]:
 
 def protect(inputs: Iterable[str], out: str) -> None:
     """Refuse to write `out` over one of the files that are read."""
-    try:
+    with or_fail():
         refuse_to_replace(inputs, out)
-    except TraceError as error:
-        fail(str(error))
 
 
 def echo_json(document: Any) -> None:

@@ -21,7 +21,7 @@ from coldstep_viewers.ci import formats as ci
 from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands.check.lock import write_lock
 from coldstep_viewers.commands.findings import SUFFIXES
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect
 
 _FORMATS = ("text", "json", "markdown", "github", "junit")
@@ -222,8 +222,5 @@ def _show(checked: ci.Checked, format_: str) -> None:
 
 
 def _write(path: str, text: str, mode: str = "w") -> None:
-    try:
-        with open(path, mode, encoding="utf-8", errors="replace") as file:
-            file.write(text.rstrip("\n") + "\n")
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
+    with or_fail(f"cannot write {path}"), open(path, mode, encoding="utf-8", errors="replace") as file:
+        file.write(text.rstrip("\n") + "\n")

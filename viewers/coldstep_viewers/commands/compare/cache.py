@@ -16,7 +16,7 @@ from coldstep.logs import convert
 from coldstep.model import Process, Trace
 from coldstep.rows.processes import name as process_name
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import fail
+from coldstep_viewers.commands.output import fail, or_fail
 from coldstep_viewers.commands.shared import exit_with, give_up, loaded, opened, say_left_out, show
 from coldstep_viewers.report.cache_reuse import (
     as_json,
@@ -167,10 +167,8 @@ def _missing(run: str, later: str, first: dict[object, Member], second: dict[obj
 
 
 def _show_entries(place: str, wanted: str) -> None:
-    try:
+    with or_fail():
         found, lost = holds(place)
-    except TraceError as error:
-        fail(str(error))
     show(lambda: entries_as_json(found), lambda: entries_lines(place, found), wanted)
     say_left_out(lost)
     exit_with(lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from coldstep.model import Trace
-from coldstep_viewers.commands.output import fail
+from coldstep_viewers.commands.output import fail, or_fail
 from coldstep_viewers.commands.shared import loaded, show
 from coldstep_viewers.safe_text import short
 
@@ -15,7 +15,6 @@ IR_SCHEMA = "coldstep-diff-ir/1"
 def show_programs(before: str, after: str, wanted: str) -> None:
     """Print what two compiles differ in; each is a trace, with what to take of it behind #."""
     from coldstep.analysis.programs import ir
-    from coldstep.analysis.programs.stablehlo import ParserError
     from coldstep_viewers.pages.programs import data, side_by_side
 
     (first, chosen), (second, other) = _chosen(before), _chosen(after)
@@ -26,10 +25,8 @@ def show_programs(before: str, after: str, wanted: str) -> None:
             fail(f"{path} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
         if not ir.named(trace, named):
             fail(f"{path} holds no program of {named}; of these it does: {', '.join(_kept(trace))}")
-    try:
+    with or_fail():
         found = [ir.compare(old, a, new, b) for a, b in ir.pairs(old, new, chosen, other)]
-    except ParserError as error:
-        fail(str(error))
     if not found:
         fail(f"{first}: nothing was compiled twice, so there is nothing to compare; name two compiles behind #")
     head = {"schema": IR_SCHEMA, "before": before, "after": after}

@@ -18,7 +18,7 @@ from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.recording.garbage import none_collected
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, or_fail
 from coldstep_viewers.commands.shared import echo_json, exit_with, say_left_out
 from coldstep_viewers.safe_text import plain
 
@@ -50,14 +50,10 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
       coldstep merge train-rank*.pftrace -o train.pftrace --ranks 0,7,16-19
     """
     lost: list[str] = []
-    try:
+    with or_fail(f"cannot write {output}"):
         taken, why = _taken(_of_jobs(traces), ranks, lost)
         alignments = merge(taken, output, lost)
         merged = load(output)
-    except TraceError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"cannot write {output}: {error.strerror}")
     say_left_out(lost)
     spent = list(compile_rank_ns(merged).values())
     if wanted.format == "json":
