@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -24,3 +24,8 @@ def summed(pairs: Iterable[tuple[Key, int]]) -> Counter[Key]:
     for key, number in pairs:
         sums[key] += number
     return sums
+
+
+def added_up(counts: Iterable[Mapping[Key, int]]) -> Counter[Key]:
+    """The sum of each key's numbers in all of these."""
+    return summed(pair for each in counts for pair in each.items())

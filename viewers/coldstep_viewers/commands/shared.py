@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from coldstep._util.stderr import say
 from coldstep.converting.rewrite import merge
@@ -19,6 +19,8 @@ from coldstep.loading import load
 from coldstep.model import Trace
 from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.safe_text import plain
+
+Read = TypeVar("Read")
 
 
 def loaded(path: str, step: str | None = None) -> Trace:
@@ -40,14 +42,19 @@ def opened(path: str, step: str | None = None, *, job: bool = True) -> Trace:
         gc.enable()
 
 
-def all_loaded(paths: Iterable[str]) -> tuple[list[tuple[str, Trace]], list[str]]:
-    """The traces that can be read, by path, and of each other one why it cannot; exit code 2 where that is all."""
-    found, lost = [], []
+def readable(paths: Iterable[str], read: Callable[[str], Read], lost: list[str]) -> Iterator[tuple[str, Read]]:
+    """What is read of each, one at a time: there may be hundreds; `lost` gets of each other one why it cannot be."""
     for path in paths:
         try:
-            found.append((path, opened(path)))
+            yield path, read(path)
         except TraceError as error:
             lost.append(str(error))
+
+
+def all_loaded(paths: Iterable[str]) -> tuple[list[tuple[str, Trace]], list[str]]:
+    """The traces that can be read, by path, and of each other one why it cannot; exit code 2 where that is all."""
+    lost: list[str] = []
+    found = list(readable(paths, opened, lost))
     if not found:
         give_up(lost)
     return found, lost

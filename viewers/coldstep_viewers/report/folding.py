@@ -39,11 +39,8 @@ def alike_steps(steps: Steps, every: bool) -> list[Steps]:
     few = sum(part.steps if isinstance(part, Alike) else 1 for part in rest) <= _FEW_STEPS
     if every:
         return [Steps([row]) for row in Steps(rest)]
-    labels: dict[str | None, Steps] = {}
-    for part in rest:
-        labels.setdefault(part.label, Steps()).add(part)
     groups: list[Steps] = []
-    for alike in labels.values():
+    for alike in map(Steps, gathered((part.label, part) for part in rest).values()):
         differ = few and max(walls := alike.walls()) > _DIFFER * min(walls)
         groups += [alike] if len(alike) > _ALONE and not differ else [Steps([row]) for row in alike]
     return sorted(groups, key=lambda group: group[0].index)

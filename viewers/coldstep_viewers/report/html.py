@@ -14,6 +14,7 @@ from heapq import nlargest
 from typing import Any, TypeVar
 
 from coldstep._util.figures import count, duration, listed, percent, scatter
+from coldstep._util.gathered import added_up
 from coldstep._util.median import median
 from coldstep.analysis.make_finding import both_values
 from coldstep.analysis.unobserved import unknown
@@ -433,9 +434,7 @@ def _compiles(trace: Trace) -> Json:
 
 
 def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[list[Any]]:
-    phases: Counter[str] = Counter()
-    for segment in row.segments:
-        phases.update(segment.phases)
+    phases = added_up(segment.phases for segment in row.segments)
     facts: dict[str, list[str]] = {
         "defined": _quoted(trace, row.location),
         "called": _quoted(trace, row.caller),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep._util.figures import count, duration, listed, numbers, percent, size
-from coldstep._util.gathered import gathered
+from coldstep._util.gathered import added_up, gathered
 from coldstep.job.waits import IDLE, summed
 from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer, Waiting
@@ -281,13 +281,6 @@ def total(intervals: Iterable[Part], *, between: bool = False) -> dict[str, int]
     return {name: ns for name, ns in phases_of(intervals, between=between).items() if ns}
 
 
-def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part)
-    return dict(total)
-
-
 def _smaller(small: list[int]) -> Row:
     return Row(SMALLER, count(len(small), "smaller phase"), sum(small))
 
@@ -338,10 +331,10 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
             for row, inside in outermost
             if inside and row.origin != "eager"
         ],
-        sampled=_summed(row.sampled for row in rows),
-        read=_summed(row.read_bytes for row in rows),
+        sampled=added_up(row.sampled for row in rows),
+        read=added_up(row.read_bytes for row in rows),
         waits=list(waited(trace, [each for row in rows for each in row.waiting])),
-        workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
+        workers=added_up({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
         transfers=[row for row in trace.transfers if row.interval in indices],
         stepped=stepped,
         initial=stepped and _is_before(group[0]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Container
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from coldstep.model import Process, Trace
 from coldstep.rows.processes import name as process_name
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import fail, or_fail
-from coldstep_viewers.commands.shared import exit_with, give_up, loaded, opened, say_left_out, show
+from coldstep_viewers.commands.shared import exit_with, give_up, loaded, opened, readable, say_left_out, show
 from coldstep_viewers.report.cache_reuse import (
     as_json,
     compared_lines,
@@ -116,12 +117,8 @@ def _traces(path: str, *, logs: bool) -> tuple[list[tuple[str, Trace]], list[str
     traces, and `logs` may be."""
     is_folder = Path(path).is_dir()
     paths = sorted(map(str, Path(path).glob("*.pftrace"))) if is_folder else [path]
-    found, lost = [], [] if paths else [f"{path} holds no traces (*.pftrace)"]
-    for each in paths:
-        try:
-            found.append((Path(each).name, opened(each, job=not is_folder)))
-        except TraceError as error:
-            lost.append(str(error))
+    lost = [] if paths else [f"{path} holds no traces (*.pftrace)"]
+    found = [(Path(each).name, trace) for each, trace in readable(paths, partial(opened, job=not is_folder), lost)]
     return (found, lost) if found else ([_of_logs(path, logs, lost)], [])
 
 

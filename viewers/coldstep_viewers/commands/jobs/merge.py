@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import TypeVar
 
 import click
 
@@ -19,10 +17,8 @@ from coldstep.loading import load
 from coldstep.recording.garbage import none_collected
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, or_fail
-from coldstep_viewers.commands.shared import echo_json, exit_with, say_left_out
+from coldstep_viewers.commands.shared import echo_json, exit_with, readable, say_left_out
 from coldstep_viewers.safe_text import plain
-
-Read = TypeVar("Read")
 
 SCHEMA = "coldstep-merge/1"
 # Shell: "0,7,16-19"
@@ -97,13 +93,13 @@ def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple
     is told why. Raises TraceError."""
     if asked is not None:
         wanted = _numbers(asked)
-        taken = [path for path, ranks in _readable(traces, ranks_in, lost) if wanted & set(ranks)]
+        taken = [path for path, ranks in readable(traces, ranks_in, lost) if wanted & set(ranks)]
         if not taken:
             raise TraceError(f"--ranks {asked}: none of the traces is of such a rank")
         return taken, ""
     if len(traces) <= MOST:
         return list(traces), ""
-    rows = list(_readable(traces, _about, lost))
+    rows = list(readable(traces, _about, lost))
     if not rows:
         raise TraceError(lost.pop())
     kinds, names = [found for _, (found, _) in rows], [rank for _, (_, rank) in rows]
@@ -126,15 +122,6 @@ def _about(path: str) -> tuple[str, int | None]:
     with none_collected():
         trace = load(path, job=False)
     return kind(trace), trace.processes[0].rank
-
-
-def _readable(paths: Iterable[str], read: Callable[[str], Read], lost: list[str]) -> Iterator[tuple[str, Read]]:
-    """What is read of each, one at a time: there may be hundreds."""
-    for path in paths:
-        try:
-            yield path, read(path)
-        except TraceError as error:
-            lost.append(str(error))
 
 
 def _numbers(text: str) -> set[int]:
