@@ -197,6 +197,12 @@ def attribute(value: Any, name: str, default: Any = None) -> Any:
         return default
 
 
+def name_of(function: Any) -> str:
+    """What a function is called, without what it is defined in; of what has no name, that of its type."""
+    name = attribute(function, "__qualname__") or attribute(function, "__name__")
+    return str(name or type(function).__qualname__).rpartition("<locals>.")[2]
+
+
 def own_parts(path: str, value: Any) -> list[tuple[str, Any]]:
     """What a plain container or a plain object holds, by path; runs none of the user's own code."""
     kind = type(value)

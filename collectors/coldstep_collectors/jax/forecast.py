@@ -144,7 +144,10 @@ class _Forecaster:
 
     def told(self) -> Foretold:
         """The whole forecast, with the causes that a report would give."""
-        self._told.explain_in_turn(self._variants)
+        if len(self._variants) > 1:
+            from coldstep.analysis.recompiles.causes import explain_in_turn  # here: one variant has no need of it
+
+            explain_in_turn("jax", self._variants, self._told.compiles)
         return self._told
 
     def _judge(

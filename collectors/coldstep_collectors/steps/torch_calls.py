@@ -18,10 +18,11 @@ from coldstep.errors import contained, interrupts
 from coldstep.events import Args, Finding
 from coldstep.places import location_of
 from coldstep_collectors.patch import Undo, undo_all
-from coldstep_collectors.steps.call_sites import CallSites, class_of, name_of
+from coldstep_collectors.steps.call_sites import CallSites, class_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
 from coldstep_collectors.torch._private.frames import graphs
+from coldstep_collectors.values import name_of
 
 
 @slotted_object

@@ -102,7 +102,10 @@ class _Forecaster:
 
     def told(self) -> Foretold:
         """The whole forecast, with the causes that a report gives."""
-        self._told.explain_in_turn(self._made, self._traced)
+        if len(self._made) > 1:
+            from coldstep.analysis.recompiles.causes import explain_in_turn  # here: one variant has no need of it
+
+            explain_in_turn("tensorflow", self._made, self._traced)
         if self._told.compiles and not self._why and self._variants.has_traced:
             self._told.compiles[0].cause = "unknown"  # the variants before are none of these
         return self._told

@@ -16,10 +16,9 @@ from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, interrupts
 from coldstep.session import Session
 from coldstep.tracing import quiet_trace
-from coldstep_collectors.steps.call_sites import name_of
 from coldstep_collectors.torch._private.rehearsal import Rehearsal, Verdict
 from coldstep_collectors.torch.describe import parts
-from coldstep_collectors.values import dtype_text, is_plain
+from coldstep_collectors.values import dtype_text, is_plain, name_of
 
 _MADE = ("compiled", "cache_hit", "skipped")
 _CHANGES = "an earlier call changes what lies outside of the function, and what this one finds there is not known"
@@ -90,7 +89,10 @@ class _Forecaster:
                 row.cause = "unknown"
         elif made:
             self._told.function = str(made[-1].get("function", self._told.function))
-            self._told.explain_in_turn(made)
+            if len(made) > 1:
+                from coldstep.analysis.recompiles.causes import explain_in_turn  # here: one variant has no need of it
+
+                explain_in_turn("dynamo", made, self._told.compiles)
         return self._told
 
     def _explain(self, row: ForetoldCompile, call: Call) -> None:

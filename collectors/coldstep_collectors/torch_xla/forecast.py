@@ -17,9 +17,8 @@ from coldstep import context as forms
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.events import Args
 from coldstep.signature import differences, nearest, signature_of
-from coldstep_collectors.steps.call_sites import name_of
 from coldstep_collectors.torch.describe import parts
-from coldstep_collectors.values import attribute, closure, dtype_text, globals_read, held, is_plain
+from coldstep_collectors.values import attribute, closure, dtype_text, globals_read, held, is_plain, name_of
 
 _NOTE = "the step is taken to record the same in every call, but for its arguments and its optimizer's state"
 _NUMBER = "a number differs: torch_xla compiles 0 and 1 in, and takes most others as data"

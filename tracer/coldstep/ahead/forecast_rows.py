@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from coldstep._util.slotted import field, slotted
-from coldstep.events import Args
 from coldstep.signature import Change
 
 
@@ -96,16 +94,6 @@ class Foretold:
         """The number of the call that is judged now."""
         self.calls += 1
         return self.calls - 1
-
-    def explain_in_turn(self, made: Sequence[Args], rows: Sequence[ForetoldCompile] | None = None) -> None:
-        """Say of each compile, or of these, why no variant before it did; `made`: their arguments, as a trace has
-        them."""
-        if len(made) > 1:
-            from coldstep.analysis.recompiles.causes import in_turn  # here: one variant has no need of it
-
-            for row, why in zip(rows or self.compiles, in_turn(self.stack, made), strict=True):
-                if why is not None:
-                    row.explain(why.change)
 
     def leave_open(self, number: int, why: str) -> None:
         """That call cannot be judged."""

@@ -43,7 +43,7 @@ def opened(path: str, step: str | None = None, *, job: bool = True) -> Trace:
 
 
 def readable(paths: Iterable[str], read: Callable[[str], Read], lost: list[str]) -> Iterator[tuple[str, Read]]:
-    """What is read of each, one at a time: there may be hundreds; `lost` gets of each other one why it cannot be."""
+    """Read each, one at a time, for there may be hundreds; `lost` gets the reason for each that cannot be read."""
     for path in paths:
         try:
             yield path, read(path)
