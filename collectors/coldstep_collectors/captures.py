@@ -16,7 +16,7 @@ from coldstep import context as forms
 from coldstep._util.slotted import slotted
 from coldstep.context import Form
 from coldstep.places import Places, absolute
-from coldstep_collectors.bytecode import accesses
+from coldstep_collectors.bytecode import accesses, with_nested
 from coldstep_collectors.optimizers import FIRST_STATE, UPDATE, differing, is_optimizer, optimizer_text
 from coldstep_collectors.values import Numbers, array_class, closure, cut, held, is_plain
 
@@ -210,7 +210,7 @@ class Captures:
 
 def _named(function: FunctionType, own: str | None, owner: Any) -> Iterator[tuple[Form, str]]:
     """At least what `_reads` finds, by the names that the code holds."""
-    names = dict.fromkeys(_names(function.__code__))
+    names = dict.fromkeys(name for code in with_nested(function.__code__) for name in code.co_names)
 
     def of(root: str, value: Any) -> Iterator[str]:
         attributes = _attributes(value)
@@ -223,13 +223,6 @@ def _named(function: FunctionType, own: str | None, owner: Any) -> Iterator[tupl
             yield from ((form, each) for each in of(name, value))
     if own is not None:
         yield from ((forms.ATTRIBUTE, each) for each in of(own, owner))
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def _attributes(value: Any) -> Mapping[str, Any]:

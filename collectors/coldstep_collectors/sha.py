@@ -13,3 +13,8 @@ def sha256(data: bytes = b"") -> _Hash:
     import hashlib
 
     return hashlib.sha256(data)
+
+
+def short(text: str | bytes) -> str:
+    """Its first 16 hex digits, of a text or of bytes."""
+    return sha256(text.encode("utf-8", "replace") if isinstance(text, str) else text).hexdigest()[:16]

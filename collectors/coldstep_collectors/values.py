@@ -18,6 +18,7 @@ from coldstep import context as forms
 from coldstep._util.installed import cell_of
 from coldstep.events import Args
 from coldstep.places import Places, arguments, location, location_of
+from coldstep_collectors.bytecode import with_nested
 from coldstep_collectors.support import SUPPORT
 
 # PyTorch 2.13: "torch.bfloat16"
@@ -158,11 +159,8 @@ def first_lines(text: str) -> str:
 
 def globals_read(code: CodeType) -> set[str]:
     """The globals that a function, or one within it, reads by name."""
-    names = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= globals_read(constant)
-    return names
+    steps = (step for each in with_nested(code) for step in dis.get_instructions(each))
+    return {step.argval for step in steps if step.opname == "LOAD_GLOBAL"}
 
 
 def array_class(value: Any) -> str:
@@ -197,6 +195,12 @@ def attribute(value: Any, name: str, default: Any = None) -> Any:
         return getattr(value, name, default)
     except Exception:
         return default
+
+
+def name_of(function: Any) -> str:
+    """What a function is called, without what it is defined in; of what has no name, that of its type."""
+    name = attribute(function, "__qualname__") or attribute(function, "__name__")
+    return str(name or type(function).__qualname__).rpartition("<locals>.")[2]
 
 
 def own_parts(path: str, value: Any) -> list[tuple[str, Any]]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.logs import Line
 
@@ -129,9 +130,7 @@ class Constants:
         is_known = self._took is not None and self._ends_with_it and not is_of_compile and len(open_) == 1
         if self._took is not None and is_known and self._took >= open_[0].seconds:
             open_[0].seconds, open_[0].is_over = self._took, True
-        by_function: dict[str, list[_Folded]] = {}
-        for folded in self._folded:
-            by_function.setdefault(folded.function, []).append(folded)
+        by_function = gathered((folded.function, folded) for folded in self._folded)
         for name, rows in by_function.items():
             seconds = sum(row.seconds for row in rows)
             over = "" if all(row.is_over for row in rows) else "more than "

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import psutil
 
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held, Remedy, half
 from coldstep_collectors.compile_memory import left
@@ -47,7 +48,7 @@ class _Group:
 
     @property
     def bytes(self) -> int:
-        return sum(map(_bytes, self.leaves))
+        return sum(map(dataflow.bytes_of, self.leaves))
 
 
 def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
@@ -66,10 +67,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     figures.notes += [_FUSED, *([MEASURED] if on_cpu else [])]
     figures.memory_bytes = memory if memory is not None else _available(jax, figures.compiler_bytes)
     if figures.fits is False:
-        figures.remedies = sorted(
-            _remedies(jax, fn, args, figures, groups, results, _donated(jax, traced, len(args))),
-            key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0),
-        )
+        figures.propose(_remedies(jax, fn, args, figures, groups, results, _donated(jax, traced, len(args))))
     return figures
 
 
@@ -173,9 +171,7 @@ def _is_made_of(state: _Group, params: _Group) -> bool:
 
 
 def _held(figures: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
-    sums: Counter[str] = Counter()
-    for group in groups:
-        sums[group.role] += group.bytes
+    sums = summed((group.role, group.bytes) for group in groups)
     rows = [Held(role, bytes_) for role, bytes_ in sums.items() if bytes_]
     if (new := figures.output_bytes - figures.reused_bytes) > 0:
         rows.append(Held("results beside the arguments", new))
@@ -195,13 +191,6 @@ def _held(figures: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
 
 def _type(leaf: Any) -> tuple[Any, ...]:
     return tuple(leaf.shape), str(leaf.dtype)
-
-
-def _bytes(leaf: Any) -> int:
-    size = leaf.dtype.itemsize
-    for length in leaf.shape:
-        size *= length
-    return int(size)
 
 
 def _available(jax: Any, compiler: int) -> int | None:

@@ -145,13 +145,9 @@ class _Forecaster:
     def told(self) -> Foretold:
         """The whole forecast, with the causes that a report would give."""
         if len(self._variants) > 1:
-            from coldstep.analysis.recompiles.causes import (
-                in_turn,  # here: a function with one variant has no need of it
-            )
+            from coldstep.analysis.recompiles.causes import explain_in_turn  # here: one variant has no need of it
 
-            for row, why in zip(self._told.compiles, in_turn("jax", self._variants), strict=True):
-                if why is not None:
-                    row.explain(why.change)
+            explain_in_turn("jax", self._variants, self._told.compiles)
         return self._told
 
     def _judge(

@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 from typing import ClassVar
 
 from coldstep import context as forms
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import field, slotted, slotted_object
 from coldstep.blind_spots import BEGUN, COMPILES, PHASES, RECOMPILES, Unseen
 from coldstep.events import Args, Begin, End, emit_whole
@@ -176,11 +177,11 @@ class _Miss:
 
     def arguments(self) -> dict[tuple[str, str], list[str]]:
         """The arguments that differ, in the order of the call, by their shapes now and before."""
-        names: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for line in self.lines:
-            if match := _ARGUMENT.search(line) or _ARGUMENT_GIVEN.search(line):
-                names[_AXIS.sub("", match["now"]), _AXIS.sub("", match["before"])].append(match["name"])
-        return names
+        return gathered(
+            ((_AXIS.sub("", match["now"]), _AXIS.sub("", match["before"])), match["name"])
+            for line in self.lines
+            if (match := _ARGUMENT.search(line) or _ARGUMENT_GIVEN.search(line))
+        )
 
     @property
     def again(self) -> bool:

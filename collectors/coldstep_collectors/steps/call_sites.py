@@ -11,7 +11,6 @@ from coldstep.candidates import Candidate, Kind
 from coldstep.collector import SessionSink
 from coldstep.places import Places, location_of
 from coldstep_collectors.bytecode import loops
-from coldstep_collectors.values import attribute
 
 _DEEPEST = 60  # frames that are searched for the user's own
 _PASSED_THROUGH = ("contextlib.py", "functools.py")  # of the standard library: decorators, which call for the user
@@ -78,7 +77,8 @@ def _is_standard(file: str) -> bool:
     return file.startswith(_STANDARD) and "-packages" not in file
 
 
-def name_of(function: Any) -> str:
-    """What a function is called, without what it is defined in; of what has no name, that of its type."""
-    name = attribute(function, "__qualname__") or attribute(function, "__name__")
-    return str(name or type(function).__qualname__).rpartition("<locals>.")[2]
+def class_of(optimizer: Any, where: str, package: str) -> str:
+    """An optimizer's class, by the name that people import it by: of `package`, where that has it in modules that begin
+    so."""
+    kind = type(optimizer)
+    return f"{package if kind.__module__.startswith(where) else kind.__module__}.{kind.__qualname__}"

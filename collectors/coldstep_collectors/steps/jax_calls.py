@@ -16,7 +16,8 @@ from coldstep.clock import now
 from coldstep.errors import interrupts
 from coldstep_collectors.jax._private import calls as private
 from coldstep_collectors.patch import Undo, undo_all
-from coldstep_collectors.steps.call_sites import CallSites, name_of
+from coldstep_collectors.steps.call_sites import CallSites
+from coldstep_collectors.values import name_of
 
 _HELPERS = ("jax", "optax")  # packages whose jitted functions are never a program's steps
 

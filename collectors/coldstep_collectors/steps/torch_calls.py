@@ -18,10 +18,11 @@ from coldstep.errors import contained, interrupts
 from coldstep.events import Args, Finding
 from coldstep.places import location_of
 from coldstep_collectors.patch import Undo, undo_all
-from coldstep_collectors.steps.call_sites import CallSites, name_of
+from coldstep_collectors.steps.call_sites import CallSites, class_of
 from coldstep_collectors.torch._private import ahead
 from coldstep_collectors.torch._private import calls as private
 from coldstep_collectors.torch._private.frames import graphs
+from coldstep_collectors.values import name_of
 
 
 @slotted_object
@@ -198,7 +199,7 @@ class TorchCalls:
         id_, known = id(optimizer), self._optimizers
         self._numbers += 1
         alive = ref(optimizer, lambda _: known.pop(id_, None))
-        known[id_] = _Optimizer(alive, f"{_class_of(optimizer)}.step", self._numbers)
+        known[id_] = _Optimizer(alive, f"{class_of(optimizer, 'torch.optim.', 'torch.optim')}.step", self._numbers)
         return known[id_]
 
     def _new(
@@ -219,7 +220,9 @@ class TorchCalls:
             key = type(optimizer), id(place.f_code), place.f_lasti, get_ident()
             if key not in self._places:
                 self._codes[id(place.f_code)] = place.f_code
-                self._places[key] = self._sites.candidate("setup", _class_of(optimizer), users)
+                self._places[key] = self._sites.candidate(
+                    "setup", class_of(optimizer, "torch.optim.", "torch.optim"), users
+                )
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append((ns, ns))
             self._made = candidate
@@ -328,13 +331,6 @@ class TorchCalls:
     def _fail(self, error: Exception) -> None:
         self._on = False
         self._failed(error)
-
-
-def _class_of(optimizer: Any) -> str:
-    """An optimizer's class, by the name that people import it by."""
-    kind = type(optimizer)
-    package = "torch.optim" if kind.__module__.startswith("torch.optim.") else kind.__module__
-    return f"{package}.{kind.__qualname__}"
 
 
 def _name(function: Any) -> str:

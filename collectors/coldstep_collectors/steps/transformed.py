@@ -13,7 +13,8 @@ from coldstep.events import Args, Finding
 from coldstep.places import location_of
 from coldstep_collectors.jax._private import calls as private
 from coldstep_collectors.patch import Undo, undo_all
-from coldstep_collectors.steps.call_sites import CallSites, name_of
+from coldstep_collectors.steps.call_sites import CallSites
+from coldstep_collectors.values import name_of
 
 _LEAST = 8  # calls from one line: fewer are worth no change
 _MOST_NS = 50_000_000  # from one to the next: beside a longer one, what Python takes is little

@@ -18,7 +18,7 @@ from coldstep.collector import SessionSink
 from coldstep.events import Args, Finding
 from coldstep.places import arguments, location_of
 from coldstep_collectors.patch import Patch, undo_all
-from coldstep_collectors.steps.call_sites import CallSites
+from coldstep_collectors.steps.call_sites import CallSites, class_of
 from coldstep_collectors.tensorflow._private.hooks import layers_of
 from coldstep_collectors.tensorflow._private.keras_models import loop_of_model
 from coldstep_collectors.tensorflow.traceable import keeps_from_tracing
@@ -80,8 +80,7 @@ class EagerSteps:
             self._watch_functions()
         tape: Any = getattr(self._tensorflow, "GradientTape", None)
         if hasattr(tape, "gradient"):
-            ours = self._guard(self._computes_gradients), self._guard(self._ended)
-            self._patches.append(Patch(tape, "gradient", _around(tape.gradient, *ours)))
+            self._watch(tape, "gradient", self._computes_gradients, self._ended)
         self._sink.when_imported("keras", self._attach_to_keras)
 
     def stop(self, *, traced: bool) -> list[str]:
@@ -96,8 +95,11 @@ class EagerSteps:
         kind: Any = getattr(getattr(keras, "optimizers", None), "Optimizer", None)
         backend = getattr(getattr(keras, "config", None), "backend", None)
         if backend is not None and backend() == "tensorflow" and hasattr(kind, "apply"):
-            ours = self._guard(self._applies), self._guard(self._ended)
-            self._patches.append(Patch(kind, "apply", _around(kind.apply, *ours)))
+            self._watch(kind, "apply", self._applies, self._ended)
+
+    def _watch(self, kind: Any, method: str, begins: Callable[..., Any], ended: Callable[..., None]) -> None:
+        around = _around(getattr(kind, method), self._guard(begins), self._guard(ended))
+        self._patches.append(Patch(kind, method, around))
 
     # --- the switch -------------------------------------------------------------------------------------------
 
@@ -111,8 +113,7 @@ class EagerSteps:
         if not self._watches_functions:
             self._watches_functions = True
             kind = type(self._tensorflow.function(_nothing))
-            ours = self._guard(self._function_begins), self._guard(self._function_ended)
-            self._patches.append(Patch(kind, "__call__", _around(kind.__call__, *ours)))
+            self._watch(kind, "__call__", self._function_begins, self._function_ended)
 
     def _function_begins(self, function: Any, frame: FrameType) -> tuple[_Site | None, int] | None:
         if not self._is_on():
@@ -140,9 +141,9 @@ class EagerSteps:
             return None
         if (users := self._sites.users_frame(frame)) is None:
             return None
-        site = self._site("optimizer", lambda: f"{_class_of(optimizer)}.apply", users)
+        site = self._site("optimizer", lambda: f"{class_of(optimizer, 'keras.', 'keras.optimizers')}.apply", users)
         if site.calls == _LEAST:
-            self._tell_applied(_class_of(optimizer), users, frame)
+            self._tell_applied(class_of(optimizer, "keras.", "keras.optimizers"), users, frame)
         return site, now()
 
     def _computes_gradients(self, _: Any, frame: FrameType) -> None:
@@ -243,10 +244,3 @@ def _name(function: Any) -> str:
     """What a `tf.function` was made of."""
     made_of = [each for each in layers_of(function.python_function) if isinstance(each, FunctionType)]
     return made_of[-1].__qualname__.rpartition("<locals>.")[2] if made_of else "a function"
-
-
-def _class_of(optimizer: Any) -> str:
-    """An optimizer's class, by the name that people import it by."""
-    kind = type(optimizer)
-    package = "keras.optimizers" if kind.__module__.startswith("keras.") else kind.__module__
-    return f"{package}.{kind.__qualname__}"

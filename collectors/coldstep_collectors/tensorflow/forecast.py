@@ -56,8 +56,9 @@ class _Forecaster:
         self._holds_any_size = any(
             isinstance(each, tensorflow.Variable) and not each.shape.is_fully_defined() for each in reached
         )
-        self._made: list[tuple[ForetoldCompile, Args]] = []
-        """What is traced."""
+        self._traced: list[ForetoldCompile] = []
+        self._made: list[Args] = []
+        """What is known of these."""
 
     def take(self, call: Call) -> None:
         """Judge the next call."""
@@ -102,14 +103,9 @@ class _Forecaster:
     def told(self) -> Foretold:
         """The whole forecast, with the causes that a report gives."""
         if len(self._made) > 1:
-            from coldstep.analysis.recompiles.causes import (
-                in_turn,  # here: a function with one variant has no need of it
-            )
+            from coldstep.analysis.recompiles.causes import explain_in_turn  # here: one variant has no need of it
 
-            again = in_turn("tensorflow", (about for _, about in self._made))
-            for (row, _), why in zip(self._made, again, strict=True):
-                if why is not None:
-                    row.explain(why.change)
+            explain_in_turn("tensorflow", self._made, self._traced)
         if self._told.compiles and not self._why and self._variants.has_traced:
             self._told.compiles[0].cause = "unknown"  # the variants before are none of these
         return self._told
@@ -117,7 +113,8 @@ class _Forecaster:
     def _compiles(self, number: int, about: Args) -> None:
         row = ForetoldCompile(number)
         self._told.compiles.append(row)
-        self._made.append((row, about))
+        self._traced.append(row)
+        self._made.append(about)
 
     def _about(self, type_: Any, context: Any) -> Args:
         inputs, known = self._describer.signature(type_, context, self._variants.rest)

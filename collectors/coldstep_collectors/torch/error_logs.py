@@ -217,11 +217,9 @@ class Errors:
         if "torch/_" in line.source or _OWN_LINE.search(line.text):  # a log's own line, which another reader takes
             return False
         if match := _REFUSED.search(line.text):
-            ending = {"outcome": "failed", "error": match["text"]}
-            if match["file"] and not match["file"].endswith(_WRAPPER):
-                self._fail(match["name"], match["file"], int(match["line"]), ending, line.ns)
-            else:
-                self._fail("", "", 0, ending, line.ns)
+            is_users = match["file"] and not match["file"].endswith(_WRAPPER)
+            place = (match["name"], match["file"], int(match["line"])) if is_users else ("", "", 0)
+            self._fail(*place, {"outcome": "failed", "error": match["text"]}, line.ns)
         elif match := _ERROR.search(line.text):
             outcome = "limit" if match["kind"] in _LIMIT_ERRORS else "failed"
             if not (_SUMMED_UP.match(line.text) and self._is_known(match["text"])):

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from coldstep._util.slotted import slotted
-from coldstep.ahead.fit import Fit, Held, NotTried, Remedy, half
+from coldstep.ahead.fit import Fit, Held, NotTried, half
 from coldstep_collectors.ahead.step_parts import objects, taken_apart
 from coldstep_collectors.torch._private import fakes
 
@@ -49,9 +49,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     figures.held = [Held(what, bytes_) for what, bytes_ in run.peak.most_common() if bytes_]
     figures.notes = [RAN, _EAGER, *([_FREED] if run.on_cpu else []), *([_MADE_UP] if run.read_values else [])]
     if figures.fits is False:
-        figures.remedies = remedies(
-            torch, args, figures, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values())
-        )
+        propose(torch, args, figures, lambda *changes: sum(_run(torch, fn, args, *changes).peak.values()))
     return figures
 
 
@@ -195,20 +193,17 @@ def _bytes(tensor: Any) -> int:
 # --- what would make it fit ---------------------------------------------------------------------------------------
 
 
-def remedies(torch: Any, args: tuple[Any, ...], figures: Fit, peak: Callable[..., int]) -> list[Remedy]:
-    """Each change, tried, the smallest peak first; `peak` is that of the step with a change of its tensors, one of its
-    batch, and one of its modules."""
+def propose(torch: Any, args: tuple[Any, ...], figures: Fit, peak: Callable[..., int]) -> None:
+    """Try each change; `peak` is that of the step with a change of its tensors, one of its batch, and one of its
+    modules."""
     halved, narrow, again = partial(_half, _length(torch, args)), partial(_narrowed, torch), partial(_checkpoint, torch)
-    tried = [
-        figures.tried("batch", "half of it", partial(peak, unchanged, halved)),
-        figures.tried("dtype", "bfloat16 instead of float32", partial(peak, narrow)),
-        figures.tried(
-            "rematerialisation",
-            "torch.utils.checkpoint around each of a row of like modules",
-            partial(peak, unchanged, unchanged, again),
-        ),
-    ]
-    return sorted(tried, key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0))
+    around_each = "torch.utils.checkpoint around each of a row of like modules"
+    changes = (
+        ("batch", "half of it", partial(peak, unchanged, halved)),
+        ("dtype", "bfloat16 instead of float32", partial(peak, narrow)),
+        ("rematerialisation", around_each, partial(peak, unchanged, unchanged, again)),
+    )
+    figures.propose(figures.tried(*change) for change in changes)
 
 
 def _length(torch: Any, args: tuple[Any, ...]) -> int | None:

@@ -18,7 +18,7 @@ from coldstep.session import Session
 from coldstep.tracing import quiet_trace
 from coldstep_collectors.torch._private.rehearsal import Rehearsal, Verdict
 from coldstep_collectors.torch.describe import parts
-from coldstep_collectors.values import dtype_text, is_plain
+from coldstep_collectors.values import dtype_text, is_plain, name_of
 
 _MADE = ("compiled", "cache_hit", "skipped")
 _CHANGES = "an earlier call changes what lies outside of the function, and what this one finds there is not known"
@@ -48,7 +48,7 @@ class _Forecaster:
         self._torch = torch
         self._rehearsal = rehearsal
         self._why = rehearsal.refused
-        self._told = Foretold("dynamo", _name(rehearsal.named), opens_sizes=True)
+        self._told = Foretold("dynamo", name_of(rehearsal.named), opens_sizes=True)
         if not hasattr(function, "get_compiler_config") and not getattr(function, "_compiled_call_impl", None):
             self._told.notes.append("the function is taken as if it were under torch.compile, without options")
         try:
@@ -90,11 +90,9 @@ class _Forecaster:
         elif made:
             self._told.function = str(made[-1].get("function", self._told.function))
             if len(made) > 1:
-                from coldstep.analysis.recompiles.causes import in_turn  # here: one variant has no need of it
+                from coldstep.analysis.recompiles.causes import explain_in_turn  # here: one variant has no need of it
 
-                for row, why in zip(self._told.compiles, in_turn("dynamo", made), strict=True):
-                    if why is not None:
-                        row.explain(why.change)
+                explain_in_turn("dynamo", made, self._told.compiles)
         return self._told
 
     def _explain(self, row: ForetoldCompile, call: Call) -> None:
@@ -141,7 +139,3 @@ class _Forecaster:
         else:
             yield from ((f"args[{at}]", value) for at, value in enumerate(call.args))
             yield from call.kwargs.items()
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from coldstep._util.command_secrets import hidden
 from coldstep.events import Args
-from coldstep_collectors.sha import sha256
+from coldstep_collectors.sha import short
 from coldstep_collectors.torch_xla._private.hooks import Internals, Report
 from coldstep_collectors.torch_xla._private.names import CACHE_PATH, IN_KEY, IN_KEY_FLAGS, READ_ONLY
 
@@ -60,7 +60,7 @@ class LazyCaches:
     def _key(self, report: Report | None) -> Args:
         if report is None or not report.fingerprint:
             return {}
-        graph = {"name": "graph", "hash": _hash(report.fingerprint), "text": report.fingerprint}
+        graph = {"name": "graph", "hash": short(report.fingerprint), "text": report.fingerprint}
         if not self._environment:  # torch_xla reads it once, with its first graph
             self._environment = list(map(_component, IN_KEY))
         return {"key": report.fingerprint, "components": [graph, *self._environment]}
@@ -70,8 +70,4 @@ def _component(name: str) -> Args:
     words = os.environ.get(name, "").split()
     if name in IN_KEY_FLAGS:
         words = sorted(word for word in words if word.startswith("--xla") and not word.startswith("--xla_dump"))
-    return {"name": name, "hash": _hash(" ".join(words)), "text": " ".join(hidden(words))[:_TEXT_LIMIT]}
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return {"name": name, "hash": short(" ".join(words)), "text": " ".join(hidden(words))[:_TEXT_LIMIT]}

@@ -19,7 +19,7 @@ from coldstep._util.slotted import slotted
 from coldstep.ahead.fit import LEFT_BY_COMPILING, MEASURED, Fit, Held
 from coldstep_collectors.ahead.step_parts import objects, taken_apart
 from coldstep_collectors.torch._private import fakes
-from coldstep_collectors.torch.fit import BATCH, BUFFERS, GRADIENTS, PARAMETERS, RAN, STATE, remedies, unchanged
+from coldstep_collectors.torch.fit import BATCH, BUFFERS, GRADIENTS, PARAMETERS, RAN, STATE, propose, unchanged
 from coldstep_collectors.torch_xla._private.hooks import Internals
 from coldstep_collectors.torch_xla._private.memory import Programs, Sizes
 
@@ -50,9 +50,7 @@ def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fi
     figures.held = rows
     figures.notes += [RAN, _KEPT, *([MEASURED] if on_cpu else [])]
     if figures.fits is False:
-        figures.remedies = remedies(
-            torch, args, figures, lambda *change: _run(torch, fn, args, *change).peak + compiler
-        )
+        propose(torch, args, figures, lambda *change: _run(torch, fn, args, *change).peak + compiler)
     return figures
 
 

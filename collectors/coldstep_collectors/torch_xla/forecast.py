@@ -18,7 +18,7 @@ from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.events import Args
 from coldstep.signature import differences, nearest, signature_of
 from coldstep_collectors.torch.describe import parts
-from coldstep_collectors.values import attribute, closure, dtype_text, globals_read, held, is_plain
+from coldstep_collectors.values import attribute, closure, dtype_text, globals_read, held, is_plain, name_of
 
 _NOTE = "the step is taken to record the same in every call, but for its arguments and its optimizer's state"
 _NUMBER = "a number differs: torch_xla compiles 0 and 1 in, and takes most others as data"
@@ -42,8 +42,7 @@ class _Forecaster:
     def __init__(self, torch: Any, function: Any) -> None:
         self._torch = torch
         self._parameters = signature(function)
-        name = getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
-        self.told = Foretold("torch_xla", name, notes=[_NOTE])
+        self.told = Foretold("torch_xla", name_of(function), notes=[_NOTE])
         self._makes_state = any(_makes_state(each) for each in _optimizers(torch, function))
         self._known: dict[tuple[object, ...], int] = {}
         self._about: list[Args] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from coldstep._util.slotted import slotted
 from coldstep._util.xplane_proto import Metadata, XEvent, XLine, XPlane, XSpace, XStat
-from coldstep.pftrace.proto import as_bytes, fields, number
+from coldstep.pftrace.proto import as_bytes, as_int, as_signed, fields, number
 
 Stat = int | str
 
@@ -172,9 +172,7 @@ def _messages(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _int(value: int | bytes) -> int:
-    if not isinstance(value, int):
-        raise ValueError("bytes where a number belongs")
-    return value - (1 << 64) if value >> 63 else value
+    return as_signed(as_int(value))
 
 
 def _text(value: int | bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from coldstep._util.figures import size
@@ -110,6 +110,10 @@ class Fit:
                 raise
             return Remedy(name, change, None, None, first_line(error))
         return Remedy(name, change, peak_bytes, None if self.memory_bytes is None else peak_bytes <= self.memory_bytes)
+
+    def propose(self, remedies: Iterable[Remedy]) -> None:
+        """Put these in order, the smallest peak first; what was not tried comes last."""
+        self.remedies = sorted(remedies, key=lambda row: (row.peak_bytes is None, row.peak_bytes or 0))
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import accumulate
@@ -238,9 +239,7 @@ def best_buckets(sizes: Iterable[int], most: int, costs: Mapping[int, int] | Non
     work: each size counts as the bucket above it. Exact, by dynamic programming over the sizes in order. `costs` is
     the work of each size, no smaller one's being more; the size itself where it is not given.
     """
-    counts: dict[int, int] = {}
-    for size in sizes:
-        counts[size] = counts.get(size, 0) + 1
+    counts = Counter(sizes)
     ordered = sorted(counts)
     until = [0, *accumulate(counts[size] for size in ordered)]
     tops = [costs[size] for size in ordered] if costs is not None else ordered

@@ -10,6 +10,7 @@ the finding with which it ends if that is followed.
 from __future__ import annotations
 
 from coldstep._util.figures import times
+from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import NO_GRAPH, in_step
 from coldstep.analysis.rules.registry import rules_of
 from coldstep.analysis.steps.eager_programs import is_paid_once
@@ -95,14 +96,12 @@ def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
     alike functions compiled again for."""
     again = {row.id: row.compile for row in trace.recompiles}
     broken = {row.id: row.compiles for row in trace.graph_breaks}
-    by_text: dict[object, list[Finding]] = {}
-    for finding in filter(_mendable, trace.findings):
-        by_text.setdefault((finding.kind, _whenever(trace, finding), str(finding.location)), []).append(finding)
+    by_text = gathered(
+        ((finding.kind, _whenever(trace, finding), str(finding.location)), finding)
+        for finding in filter(_mendable, trace.findings)
+    )
     recorded = {(row.compile, row.interval) for row in trace.cuda_graphs}
-    caused: dict[str, list[str]] = {}
-    for row in compiles.values():
-        if row.caused_by is not None:
-            caused.setdefault(row.caused_by, []).append(row.id)
+    caused = gathered((row.caused_by, row.id) for row in compiles.values() if row.caused_by is not None)
     stories: dict[int, tuple[set[str], list[Finding]]] = {}
     owner: dict[str, int] = {}
     for number, alike in enumerate(by_text.values()):

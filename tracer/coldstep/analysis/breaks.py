@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import field, slotted
 from coldstep.analysis.remedies.blocks import Written, block_around, read
 from coldstep.analysis.remedies.edits import assigned_call, calls_in, put_off
@@ -314,10 +314,7 @@ def below(trace: Trace, id_: str) -> list[str]:
 def discarded(trace: Trace) -> dict[str, int]:
     """How long the tracing took, by the id of the graph break, that PyTorch threw away there to begin anew."""
     compiles = {compile_.id: compile_ for compile_ in trace.compiles}
-    broken: dict[str, list[str]] = defaultdict(list)
-    for row in trace.graph_breaks:
-        if row.compile in compiles:
-            broken[row.compile].append(row.id)
+    broken = gathered((row.compile, row.id) for row in trace.graph_breaks if row.compile in compiles)
     found: dict[str, int] = {}
     for compile_id, breaks in broken.items():
         segments = compiles[compile_id].segments

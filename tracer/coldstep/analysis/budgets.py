@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median
 from coldstep._util.slotted import field, slotted
 from coldstep.analysis import cuda_graphs
@@ -449,20 +450,14 @@ def _per_function(
 
 
 def _by_function(trace: Trace, process: int) -> dict[Key, list[Compile]]:
-    by_key: dict[Key, list[Compile]] = {}
-    for row in trace.compiles:
-        if row.process == process and is_variant(row):
-            by_key.setdefault(key_of(row), []).append(row)
-    return by_key
+    return gathered((key_of(row), row) for row in trace.compiles if row.process == process and is_variant(row))
 
 
 def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
     """Of each function, the compiles of the identity that has the most of them."""
     by_key: dict[Key, list[Compile]] = {}
     for key, rows in _by_function(trace, process).items():
-        identities: dict[str, list[Compile]] = {}
-        for row in rows:
-            identities.setdefault(trace.details[row.id].identity, []).append(row)
+        identities = gathered((trace.details[row.id].identity, row) for row in rows)
         by_key[key] = max(identities.values(), key=len)
     return by_key
 
@@ -654,13 +649,12 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
 
 def _first_steps(traces: Sequence[Trace]) -> dict[str, list[dict[str, int]]]:
     """By name of step: the phases of its first step in each trace, and under `FIRST_STEP` the whole of it."""
-    by_name: dict[str, list[dict[str, int]]] = {}
-    for trace in traces:
-        for cost in trace.cost:
-            first = cost.first_step
-            phases = {row.phase: row.ns for row in first.phases}
-            by_name.setdefault(cost.name, []).append(phases | {FIRST_STEP: first.wall_ns})
-    return by_name
+    return gathered(
+        (cost.name, {row.phase: row.ns for row in first.phases} | {FIRST_STEP: first.wall_ns})
+        for trace in traces
+        for cost in trace.cost
+        for first in [cost.first_step]
+    )
 
 
 # --- what is behind it ------------------------------------------------------------------------------------------

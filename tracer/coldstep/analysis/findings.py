@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from coldstep._util.figures import duration, listed
+from coldstep._util.gathered import summed
 from coldstep.analysis import cuda_graphs
 from coldstep.analysis.across.ranks import stragglers
 from coldstep.analysis.breaks import below, discarded, what_broke
@@ -174,7 +175,7 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     failure = trace.details[row.id].failure
     error = [text] if (text := trace.details[row.id].error) else []
     rules = rules_of(row.stack)
-    advice = rules.instead(error[0]) if error and rules.instead else ""
+    advice = next((words for part, words in rules.by_error.items() if part in "".join(error)), "")
     at = _line_of_failure(trace, row)
     mends = (mend(trace, row, at, advice) for mend in rules.mends if advice)
     mended = next(filter(None, mends), [])
@@ -206,7 +207,7 @@ def _line_of_failure(trace: Trace, row: Compile) -> Location | None:
     line = known.error.partition("\n")[0]
     if line and ended is not None and ended.location is not None and ended.error.startswith(line):
         return ended.location
-    return known.cause_at if rules_of(row.stack).instead else None
+    return known.cause_at if rules_of(row.stack).by_error else None
 
 
 def _not_settled(trace: Trace, row: Settling) -> Finding:
@@ -283,10 +284,7 @@ def _eager(trace: Trace) -> list[Finding]:
 
 def _dearest(programs: list[Compile]) -> Location | None:
     """The line under which most of their time was spent."""
-    spent: dict[tuple[str, int], int] = defaultdict(int)
-    for row in programs:
-        if row.caller is not None:
-            spent[row.caller.file, row.caller.line] += row.wall_ns
+    spent = summed(((row.caller.file, row.caller.line), row.wall_ns) for row in programs if row.caller is not None)
     places = (row.caller for row in programs if row.caller is not None)
     return max(places, key=lambda place: spent[place.file, place.line], default=None)
 

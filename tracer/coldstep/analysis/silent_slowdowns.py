@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 
 from coldstep._util.figures import count, duration, listed, times
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.sets import in_one_order
@@ -255,11 +256,12 @@ def _effects(trace: Trace, process: int, name: str | None) -> tuple[list[str], l
 def _cache_miss(trace: Trace) -> Iterator[Finding]:
     """Programs that a cache on disk lacked though it was filled: others were there that this run had not stored."""
     missed: dict[int, dict[str, Compile]] = defaultdict(dict)
-    layers: dict[tuple[int, str], list[tuple[Compile, str]]] = defaultdict(list)
-    for row in trace.compiles:
-        for cache in row.caches:
-            if cache.layer != PROFILE:
-                layers[row.process, cache.layer].append((row, cache.state))
+    layers = gathered(
+        ((row.process, cache.layer), (row, cache.state))
+        for row in trace.compiles
+        for cache in row.caches
+        if cache.layer != PROFILE
+    )
     hits: dict[int, set[str]] = defaultdict(set)
     for (process, _), lookups in layers.items():
         stored: set[str] = set()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median
 from coldstep._util.slotted import field, slotted
 from coldstep.clock import Snapshot
@@ -177,9 +178,7 @@ def _script(command: list[str]) -> str:
 
 def _align(surveys: list[_Survey], called: list[str]) -> list[Alignment]:
     """Find each trace's shift: none on one machine, else the difference of the clocks by their wall clocks."""
-    machines: dict[object, list[_Survey]] = {}
-    for number_, survey in enumerate(surveys):
-        machines.setdefault(survey.boot or number_, []).append(survey)
+    machines = gathered((survey.boot or number_, survey) for number_, survey in enumerate(surveys))
     epochs = {id(s): round(median(e for one in same for e in one.epochs())) for same in machines.values() for s in same}
     first = surveys[0]
     for survey in surveys:

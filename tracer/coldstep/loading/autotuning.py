@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 
+from coldstep._util.gathered import gathered
 from coldstep.events import CHOICES, HELD_UP, TUNED
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
@@ -18,10 +18,7 @@ _MOST_HELD_UP = 0.5  # of the timing: PyTorch takes a median, which stands until
 def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile], locations: Locations) -> list[Autotuning]:
     """All of a process, in the order in which they ended."""
     by_id = {row.id: row for row in compiles}
-    threads: dict[int, list[Slice]] = defaultdict(list)
-    for piece in rows.slices:
-        if piece.category == AUTOTUNE:
-            threads[piece.track.tid].append(piece)
+    threads = gathered((piece.track.tid, piece) for piece in rows.slices if piece.category == AUTOTUNE)
     ended: list[tuple[int, Autotuning]] = []
     for pieces in threads.values():
         since: list[Slice] = []

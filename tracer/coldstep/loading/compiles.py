@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from coldstep._util.arguments import flag, number, text
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import field, slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.loading.row_types import Slice
@@ -114,10 +115,7 @@ class CompileReader:
         """One row per compiled identity, user line and kind (of neither one: by the words); each compile gets the one
         that caused it."""
         by_id = {compile_.id: compile_ for compile_ in compiles}
-        caused = defaultdict(list)
-        for compile_ in compiles:
-            if compile_.caused_by:
-                caused[compile_.caused_by].append(compile_)
+        caused = gathered((compile_.caused_by, compile_) for compile_ in compiles if compile_.caused_by)
         by_place: dict[tuple[object, ...], GraphBreak] = {}
         followers: dict[str, list[Compile]] = defaultdict(list)
         for row in self._rows.breaks:

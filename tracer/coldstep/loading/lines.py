@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from coldstep._util.gathered import summed
 from coldstep.loading.slices import Locations, Rows
 from coldstep.model import Interval
 from coldstep.pftrace.layout import READ
@@ -90,7 +91,4 @@ def _told_apart(stacks: Counter[Stack]) -> dict[Stack, str]:
 
 
 def _by_line(stacks: Counter[Stack], named: dict[Stack, str]) -> Counter[str]:
-    lines: Counter[str] = Counter()
-    for stack, count in stacks.items():
-        lines[named[stack]] += count
-    return lines
+    return summed((named[stack], count) for stack, count in stacks.items())

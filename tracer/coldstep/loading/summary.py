@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from coldstep._util.gathered import summed
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.loading import load
@@ -51,9 +52,7 @@ def _of_compiles(trace: Trace) -> dict[str, Figure]:
     unseen = unknown(trace, COMPILES) is not None
     unexplained = unknown(trace, RECOMPILES) is not None
     outermost = [row for row in trace.compiles if row.parent is None]
-    causes: dict[str, int] = {}
-    for row in trace.recompiles:
-        causes[row.cause] = causes.get(row.cause, 0) + row.cost_ns
+    causes = summed((row.cause, row.cost_ns) for row in trace.recompiles)
     asked = [each.state for row in trace.compiles for each in row.caches]
     return {
         "compiles": None if unseen else len(outermost),

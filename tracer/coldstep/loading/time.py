@@ -8,10 +8,11 @@ from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import cast
 
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.loading.folding import FOLDED, holds
 from coldstep.loading.lines import name_by_lines
-from coldstep.loading.row_types import Slice, StepRow
+from coldstep.loading.row_types import StepRow
 from coldstep.loading.slices import Locations, Rows
 from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
@@ -78,9 +79,7 @@ def timeline(rows: Rows, locations: Locations, stretches: list[Stretch], *, coun
 
 def thread_stretches(rows: Rows) -> list[Stretch]:
     """Each thread's time in phases, innermost phase first come."""
-    threads: dict[int, list[Slice]] = defaultdict(list)
-    for piece in rows.slices:
-        threads[piece.track.tid].append(piece)
+    threads = gathered((piece.track.tid, piece) for piece in rows.slices)
     stretches: list[Stretch] = []
     for tid, pieces in threads.items():
         at = rows.start

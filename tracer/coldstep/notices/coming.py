@@ -9,7 +9,7 @@ from coldstep._util.stderr import say
 from coldstep.collector import Foreseen
 from coldstep.events import Args
 from coldstep.model import Location
-from coldstep.notices.replay import explained_by, read_back
+from coldstep.notices.replay import explained_by, read_back, where_in
 from coldstep.recording.compiles_so_far import Retold
 
 _MOST_ANNOUNCED = 5
@@ -46,12 +46,10 @@ class Coming:
 
     def line(self) -> str:
         """It in one line."""
-        place = self.caller or self.location
-        where = f"{place.file}:{place.line}: " if place else ""
         change = f": {self.argument} was {self.before}, is now {self.after}" if self.argument else ""
         took = f"; it took {duration(self.cost_ns)}"
         when = f"{self.name} {self.step}" if self.name else "its next call"
-        return f"{where}{self.function} will be compiled again in {when} ({self.cause}){change}{took}"
+        return f"{where_in(self)} will be compiled again in {when} ({self.cause}){change}{took}"
 
     def __str__(self) -> str:
         return "".join([self.line(), *(f"\n    {line}" for line in self.advice.splitlines())])

@@ -10,7 +10,7 @@ from coldstep._util.slotted import slotted
 from coldstep.errors import ColdstepError, contained, first_line
 from coldstep.events import Args
 from coldstep.model import Location, Trace
-from coldstep.notices.replay import read_back
+from coldstep.notices.replay import read_back, where_in
 from coldstep.recording.compiles_so_far import Late
 from coldstep.rows.variants import LOADED
 
@@ -47,13 +47,11 @@ class LateCompile:
     """Whether it came from a disk's cache, and took as long as a compile."""
 
     def __str__(self) -> str:
-        place = self.caller or self.location
-        where = f"{place.file}:{place.line}: " if place else ""
         step = f" in step {self.step}" if self.step is not None else ""
         cure = f"the warm-up lacks: {self.code}" if self.code is not None else f"no call can be made up: {self.why}"
         took = duration(self.cost_ns)
         how = "loaded from a disk cache" if self.loaded else "compiled"
-        head = f"{where}{self.function} was {how} after {self.ready}{step} ({self.cause}, {took}): {self.differs}"
+        head = f"{where_in(self)} was {how} after {self.ready}{step} ({self.cause}, {took}): {self.differs}"
         return f"{head}\n    {cure}"
 
 

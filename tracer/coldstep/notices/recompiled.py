@@ -9,7 +9,7 @@ from coldstep._util.slotted import slotted
 from coldstep.errors import first_line, interrupts
 from coldstep.events import Args
 from coldstep.model import Location
-from coldstep.notices.replay import explained_by, read_back
+from coldstep.notices.replay import explained_by, read_back, where_in
 from coldstep.recording.compiles_so_far import Retold
 
 
@@ -43,14 +43,12 @@ class Recompiled:
     """The frame of the mark that reports this, with all its variables; None once the callback has returned."""
 
     def __str__(self) -> str:
-        place = self.caller or self.location
-        where = f"{place.file}:{place.line}: " if place else ""
         step = f" in step {self.step}" if self.step is not None else ""
         change = f": {self.argument} was {self.before}, now {self.after}" if self.argument else ""
         # where nothing could be shown, the framework's own words are the advice
         words = "\n".join(self.evidence) if self.cause == "unknown" else self.advice
         more = "".join(f"\n    {line}" for line in words.splitlines())
-        return f"{where}{self.function} recompiled{step} ({self.cause}){change}{more}"
+        return f"{where_in(self)} recompiled{step} ({self.cause}){change}{more}"
 
 
 def explain(

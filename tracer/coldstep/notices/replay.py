@@ -25,6 +25,12 @@ def explained_by(compiled: Compile, why: Recompile) -> dict[str, Any]:
     return of_compile | {name: getattr(why, name) for name in of_recompile}
 
 
+def where_in(notice: Any) -> str:
+    """How a line on a compile begins: "train.py:12: step"."""
+    place = notice.caller or notice.location
+    return f"{place.file}:{place.line}: {notice.function}" if place else str(notice.function)
+
+
 def read_back(variants: Sequence[Retold], root: str, words: Args, ready: tuple[int, Ready] | None = None) -> Trace:
     """The trace of these compiles, and why each was made again; `ready`: before which of them the program was
     declared warmed up, and how, for the rows derived from that."""

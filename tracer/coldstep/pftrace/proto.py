@@ -241,6 +241,18 @@ def as_bytes(value: int | bytes) -> bytes:
     return value
 
 
+def as_int(value: int | bytes) -> int:
+    """A field's number. Raises ValueError for bytes."""
+    if not isinstance(value, int):
+        raise ValueError("bytes where a number belongs")
+    return value
+
+
+def as_signed(number: int) -> int:
+    """The number that a field of 64 bits holds, which may be below 0."""
+    return number - (1 << 64) if number >> 63 else number
+
+
 def as_double(bits: int) -> float:
     """The double whose 64 bits a fixed64 field holds."""
     (value,) = struct.unpack("<d", struct.pack("<Q", bits))

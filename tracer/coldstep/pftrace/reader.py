@@ -23,6 +23,7 @@ from coldstep.pftrace.proto import (
     TrackDescriptor,
     TrackEvent,
     as_bytes,
+    as_int,
 )
 from coldstep.pftrace.records import EventRow as EventRow
 from coldstep.pftrace.records import TrackRow as TrackRow
@@ -298,7 +299,7 @@ class _Sequence:
         for number, entry in _fields(interned):
             if (table := tables.get(number)) is not None:
                 values = dict(_fields(as_bytes(entry)))
-                table[_int(values.get(Interned.iid, 0))] = _text(values.get(Interned.name, b""))
+                table[as_int(values.get(Interned.iid, 0))] = _text(values.get(Interned.name, b""))
                 learnt += 1
         return learnt
 
@@ -327,7 +328,7 @@ class Decoder:
             kind, track, category, args = like
             return EventRow(kind, _time(head), track, _text(title), category, args.copy())
         values = dict(_fields(packet))
-        id_ = _int(values.get(TracePacket.trusted_packet_sequence_id, 0))
+        id_ = as_int(values.get(TracePacket.trusted_packet_sequence_id, 0))
         self.learnt += 4 * (id_ not in self._sequences)  # its tables are larger than an event
         sequence = self._sequences[id_]
         if interned := values.get(TracePacket.interned_data):
@@ -335,7 +336,7 @@ class Decoder:
         if descriptor := values.get(TracePacket.track_descriptor):
             return _track(as_bytes(descriptor))
         if event := values.get(TracePacket.track_event):
-            row = self._event(_int(values.get(TracePacket.timestamp, 0)), as_bytes(event), sequence)
+            row = self._event(as_int(values.get(TracePacket.timestamp, 0)), as_bytes(event), sequence)
             known = len(self._shapes) + len(self._titled)
             if row.flows or _time(head) != row.ns or known >= _MAX_SHAPES or len(packet) > _MAX_SHAPE_BYTES:
                 return row
@@ -354,19 +355,19 @@ class Decoder:
         self._parts = 0
         for number, value in _fields(event):
             if number == TrackEvent.type:
-                row.kind = _int(value)
+                row.kind = as_int(value)
             elif number == TrackEvent.track_uuid:
-                row.track = _int(value)
+                row.track = as_int(value)
             elif number == TrackEvent.name_iid:
-                row.name = sequence.names.get(_int(value), "")
+                row.name = sequence.names.get(as_int(value), "")
             elif number == TrackEvent.name:
                 row.name = _text(value)
             elif number == TrackEvent.category_iids:
-                row.category = sequence.categories.get(_int(value), "")
+                row.category = sequence.categories.get(as_int(value), "")
             elif number == TrackEvent.flow_ids and len(flows) < _MAX_FLOWS:
-                flows.append(_int(value))
+                flows.append(as_int(value))
             elif number == TrackEvent.double_counter_value:
-                row.args["value"] = proto.as_double(_int(value))
+                row.args["value"] = proto.as_double(as_int(value))
             elif number == TrackEvent.debug_annotations:
                 encoded = as_bytes(value)
                 known = sequence.seen.get(encoded)
@@ -389,18 +390,17 @@ class Decoder:
         items: list[object] = []
         for number, item in _fields(annotation):
             if number == DebugAnnotation.name_iid:
-                key = sequence.keys.get(_int(item), "")
+                key = sequence.keys.get(as_int(item), "")
             elif number == DebugAnnotation.name:
                 key = _text(item)
             elif number == DebugAnnotation.string_value:
                 value = _text(item)
             elif number == DebugAnnotation.int_value:
-                n = _int(item)
-                value = n - (1 << 64) if n >> 63 else n
+                value = proto.as_signed(as_int(item))
             elif number == DebugAnnotation.bool_value:
                 value = bool(item)
             elif number == DebugAnnotation.double_value:
-                value = proto.as_double(_int(item))
+                value = proto.as_double(as_int(item))
             elif number == DebugAnnotation.dict_entries:
                 name, entry = self._annotation(as_bytes(item), sequence, depth + 1)
                 entries[name] = entry
@@ -413,9 +413,9 @@ def _track(descriptor: bytes) -> TrackRow:
     track = dict(_fields(descriptor))
     parent = track.get(TrackDescriptor.parent_uuid)
     return TrackRow(
-        _int(track.get(TrackDescriptor.uuid, 0)),
+        as_int(track.get(TrackDescriptor.uuid, 0)),
         _text(track.get(TrackDescriptor.name, b"")),
-        None if parent is None else _int(parent),
+        None if parent is None else as_int(parent),
         _text(track.get(TrackDescriptor.description, b"")),
     )
 
@@ -423,12 +423,6 @@ def _track(descriptor: bytes) -> TrackRow:
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of one event or of a part of it, of which there are not endlessly many."""
     return islice(proto.fields(message), _MAX_FIELDS)
-
-
-def _int(value: int | bytes) -> int:
-    if not isinstance(value, int):
-        raise ValueError("bytes where a number belongs")
-    return value
 
 
 def _text(value: int | bytes) -> str:

@@ -14,6 +14,7 @@ from itertools import chain, compress, repeat
 from operator import sub
 from typing import overload
 
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 from coldstep.model import InferredBy, Interval, Measures, StepLabel
@@ -385,10 +386,7 @@ def kinds(intervals: Sequence[Interval], unfinished: int | None = None) -> dict[
 
 def imports_as_one(phases: Mapping[str, int]) -> Counter[str]:
     """Nanoseconds by phase, those of all packages' imports as one."""
-    spent: Counter[str] = Counter()
-    for name, ns in phases.items():
-        spent[IMPORTS if name.startswith("import.") else name] += ns
-    return spent
+    return summed((IMPORTS if name.startswith("import.") else name, ns) for name, ns in phases.items())
 
 
 def phases_of(intervals: Iterable[Part], *, between: bool = False) -> Counter[str]:

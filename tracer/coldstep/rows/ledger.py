@@ -39,7 +39,7 @@ class Partition:
         self._now = self._since = ns
         self._home = self._owner = home
         self._write = write
-        self._compiles = vocabulary.compiles
+        self._compiles = vocabulary.is_compiling
         self._open: dict[int, list[Open]] = {}
         self._current = UNATTRIBUTED
         write(ns, UNATTRIBUTED)

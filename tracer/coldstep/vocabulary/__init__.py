@@ -342,16 +342,12 @@ class Vocabulary(NamedTuple):
 
     def is_compiling(self, name: str) -> bool:
         """Whether a phase is compile time."""
-        return name in self.phases and self.phases[name].compiles
+        known = self.phases.get(name)
+        return known is not None and known.compiles
 
     def has_phase(self, name: str) -> bool:
         """Whether a phase is declared; those of imports are as many as there are packages."""
         return name in self.phases or name.startswith("import.")
-
-    def compiles(self, phase: str) -> bool:
-        """Whether a phase is compile time."""
-        known = self.phases.get(phase)
-        return known is not None and known.compiles
 
     def colour(self, phase: str) -> str:
         """A phase's colour in a terminal."""

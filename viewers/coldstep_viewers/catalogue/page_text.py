@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from coldstep._util.expressions import expression
+from coldstep._util.gathered import gathered
 from coldstep_viewers.catalogue.pages import NOTHING, TITLES, Page, meanings, pages
 
 _QUIET = "These look as if they would compile again, and do not. A recompile reported for one of them is an error."
@@ -17,9 +18,7 @@ _EXPECTATION = expression(r"^# [a-z_ ]+: .*\n?", re.MULTILINE)
 
 def listed() -> str:
     """All words that have pages, and in which stacks."""
-    stacks: dict[str, list[str]] = {}
-    for page in pages():
-        stacks.setdefault(page.name, []).append(TITLES[page.stack])
+    stacks = gathered((page.name, TITLES[page.stack]) for page in pages())
     width = max(map(len, stacks))
     rows = (
         (name, words, ", ".join(dict.fromkeys(stacks[name]))) for name, words in meanings().items() if name in stacks

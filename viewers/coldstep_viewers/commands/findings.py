@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import click
 
 from coldstep._util.installed import offers
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.commands.shared import protect
 
 SUFFIXES = {".json": "json", ".html": "html", ".xml": "junit", ".md": "markdown", ".txt": "text"}
@@ -126,10 +126,7 @@ def _written(path: str | None) -> Iterator[None]:
 
 def _put(kept: TextIO, path: str) -> None:
     kept.seek(0)
-    try:
-        with open(path, "w", encoding="utf-8", newline="", errors="replace") as file:
-            while piece := kept.read(1 << 20):
-                file.write(piece)
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
+    with or_fail(f"cannot write {path}"), open(path, "w", encoding="utf-8", newline="", errors="replace") as file:
+        while piece := kept.read(1 << 20):
+            file.write(piece)
     echo(os.fspath(path))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from coldstep._util.stderr import say
+from coldstep.errors import ColdstepError
 from coldstep_viewers.safe_text import inert, plain
 
 
@@ -37,3 +38,20 @@ def fail(text: str) -> NoReturn:
     """Print the reason on stderr, and exit with 2."""
     say(plain(text))
     sys.exit(2)
+
+
+class or_fail:
+    """Around what may not come about: an error of coldstep's own, and `what` the system refuses where that is named,
+    become a line and exit code 2."""
+
+    def __init__(self, what: str = "") -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ColdstepError):
+            fail(str(error))
+        if isinstance(error, OSError) and self._what:
+            fail(f"{self._what}: {error.strerror}")

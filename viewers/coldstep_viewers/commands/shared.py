@@ -6,10 +6,10 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from coldstep._util.stderr import say
 from coldstep.converting.rewrite import merge
@@ -17,8 +17,10 @@ from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.model import Trace
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.safe_text import plain
+
+Read = TypeVar("Read")
 
 
 def loaded(path: str, step: str | None = None) -> Trace:
@@ -26,10 +28,8 @@ def loaded(path: str, step: str | None = None) -> Trace:
 
     `step` names its steps where it marks none.
     """
-    try:
+    with or_fail():
         return opened(path, step)
-    except TraceError as error:
-        fail(str(error))
 
 
 def opened(path: str, step: str | None = None, *, job: bool = True) -> Trace:
@@ -42,14 +42,19 @@ def opened(path: str, step: str | None = None, *, job: bool = True) -> Trace:
         gc.enable()
 
 
-def all_loaded(paths: Iterable[str]) -> tuple[list[tuple[str, Trace]], list[str]]:
-    """The traces that can be read, by path, and of each other one why it cannot; exit code 2 where that is all."""
-    found, lost = [], []
+def readable(paths: Iterable[str], read: Callable[[str], Read], lost: list[str]) -> Iterator[tuple[str, Read]]:
+    """Read each, one at a time, for there may be hundreds; `lost` gets the reason for each that cannot be read."""
     for path in paths:
         try:
-            found.append((path, opened(path)))
+            yield path, read(path)
         except TraceError as error:
             lost.append(str(error))
+
+
+def all_loaded(paths: Iterable[str]) -> tuple[list[tuple[str, Trace]], list[str]]:
+    """The traces that can be read, by path, and of each other one why it cannot; exit code 2 where that is all."""
+    lost: list[str] = []
+    found = list(readable(paths, opened, lost))
     if not found:
         give_up(lost)
     return found, lost
@@ -88,15 +93,21 @@ def in_one_file(path: str) -> Iterator[str]:
 
 def protect(inputs: Iterable[str], out: str) -> None:
     """Refuse to write `out` over one of the files that are read."""
-    try:
+    with or_fail():
         refuse_to_replace(inputs, out)
-    except TraceError as error:
-        fail(str(error))
 
 
 def echo_json(document: Any) -> None:
     """Print a document, indented where a person reads it."""
     echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+
+
+def show(document: Callable[[], Any], lines: Callable[[], Iterable[str]], wanted: str) -> None:
+    """Print the document where JSON is `wanted`, else the lines."""
+    if wanted == "json":
+        echo_json(document())
+    else:
+        echo(plain("\n".join(lines())))
 
 
 @contextmanager

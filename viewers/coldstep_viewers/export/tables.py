@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from coldstep.analysis.caches.pairs import COVERED
-from coldstep.model import UNATTRIBUTED, Compile, Location, Trace
+from coldstep.model import UNATTRIBUTED, Compile, Location, Process, Trace
 from coldstep.vocabulary import FRAMEWORKS
 
 Rows = Iterator[tuple[Any, ...]]
@@ -122,29 +122,21 @@ def _started(trace: Trace) -> datetime:
 
 def _runs(trace: Trace) -> Rows:
     run, first = trace.run, trace.processes[0]
-    versions = first.versions
-    yield (
-        " ".join(run.command), run.root, first.host, first.rank, len(trace.processes), run.wall_ns,
-        first.before_trace_ns, run.ended, run.error, versions.get("python"),
-        *(versions.get(package) for package in FRAMEWORKS), run.dropped.ledger, run.dropped.bulk,
-        trace.memory.peak_rss_bytes, trace.memory.device_peak_bytes,
+    yield _values(
+        "runs", run, command=" ".join(run.command), host=first.host, rank=first.rank, processes=len(trace.processes),
+        before_trace_ns=first.before_trace_ns, dropped_ledger=run.dropped.ledger, dropped_bulk=run.dropped.bulk,
+        peak_rss_bytes=trace.memory.peak_rss_bytes, device_peak_bytes=trace.memory.device_peak_bytes,
+        **_versions(first),
     )  # fmt: skip
 
 
 def _processes(trace: Trace) -> Rows:
     for row in trace.processes:
-        yield (
-            row.index, row.pid, row.host, row.rank, row.start_ns, row.wall_ns, row.before_trace_ns, row.ended,
-            row.versions.get("python"), *(row.versions.get(package) for package in FRAMEWORKS),
-        )  # fmt: skip
+        yield _values("processes", row, process=row.index, **_versions(row))
 
 
 def _costs(trace: Trace) -> Rows:
-    for row in trace.cost:
-        yield (
-            row.process, row.name, row.time_to_first_step_ns, row.time_to_settled_ns, row.steady_step_ns,
-            row.steady_spread_ns,
-        )  # fmt: skip
+    yield from (_values("costs", row) for row in trace.cost)
 
 
 def _intervals(trace: Trace) -> Rows:
@@ -167,13 +159,13 @@ def _compiles(trace: Trace) -> Rows:
     for row in trace.compiles:
         segment, why = row.segments[0], again.get(row.id)
         interval = trace.intervals[segment.interval]
-        yield (
-            row.process, row.id, row.stack, row.function, row.origin, row.key, *_place(row.location),
-            *_place(row.caller), row.parent, row.caused_by, row.reason, row.outcome, row.variant.n, row.variant.limit,
-            interval.index, interval.name, interval.step, segment.start_ns, row.wall_ns, _cacheable(row),
-            *((why.cause, why.pattern, why.argument, why.before, why.after, why.confidence, why.advice) if why
-              else (None,) * 7),
-            row.program, None if row.inputs is None else [f"{leaf.argument} {leaf.type}" for leaf in row.inputs],
+        (file, line), (caller_file, caller_line) = _place(row.location), _place(row.caller)
+        yield _values(
+            "compiles", row, compile=row.id, file=file, line=line, caller_file=caller_file, caller_line=caller_line,
+            variant=row.variant.n, variant_limit=row.variant.limit, interval=interval.index, name=interval.name,
+            step=interval.step, start_ns=segment.start_ns, cacheable_ns=_cacheable(row),
+            inputs=None if row.inputs is None else [f"{leaf.argument} {leaf.type}" for leaf in row.inputs],
+            **{name: getattr(why, name, None) for name in _WHY},
         )  # fmt: skip
 
 
@@ -187,19 +179,14 @@ def _changes(trace: Trace) -> Rows:
     functions = {row.id: row.function for row in trace.compiles}
     for row in trace.recompiles:
         for change in row.changes:
-            yield (
-                row.process, row.compile, row.previous, functions.get(row.compile), change.argument, change.mechanism,
-                change.before, change.after,
-            )  # fmt: skip
+            of = {"process": row.process, "compile": row.compile, "previous": row.previous}
+            yield _values("changes", change, function=functions.get(row.compile), **of)
 
 
 def _caches(trace: Trace) -> Rows:
     for row in trace.compiles:
         for cache in row.caches:
-            yield (
-                row.process, row.id, cache.layer, cache.part, cache.state, cache.count, cache.hits, cache.key,
-                cache.written, cache.why, cache.load_ns, cache.saved_ns, cache.self_ns,
-            )  # fmt: skip
+            yield _values("caches", cache, process=row.process, compile=row.id)
 
 
 def _components(trace: Trace) -> Rows:
@@ -218,10 +205,21 @@ def _components(trace: Trace) -> Rows:
 
 def _findings(trace: Trace) -> Rows:
     for row in trace.findings:
-        yield (
-            row.process, row.id, row.kind, row.severity, row.interval, row.step, row.cost_ns, *_place(row.location),
-            row.text, row.advice, row.evidence, row.refs,
-        )  # fmt: skip
+        file, line = _place(row.location)
+        yield _values("findings", row, finding=row.id, file=file, line=line)
+
+
+_WHY = ("cause", "pattern", "argument", "before", "after", "confidence", "advice")
+"""The columns of a compile that are its recompile's."""
+
+
+def _values(table: str, row: object, **others: object) -> tuple[Any, ...]:
+    """A row of a table: the values of these columns, and of all others the attribute of that name."""
+    return tuple(others[name] if name in others else getattr(row, name) for name, _ in _COLUMNS[table])
+
+
+def _versions(process: Process) -> dict[str, str | None]:
+    return {package: process.versions.get(package) for package in ("python", *FRAMEWORKS)}
 
 
 def _place(location: Location | None) -> tuple[str | None, int | None]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median
 from coldstep.vocabulary import CACHES
 from coldstep_viewers.fleet.database import Database
@@ -323,13 +324,19 @@ def _hosts(database: Database) -> Iterator[Difference]:
 
 def _grown(database: Database, host: str, peers: str) -> str:
     """The phase that most of it is in."""
+    observed = """
+        select c.phase, c.ns, m.host = ? as slow from cold c join members m using (run, process) where m.peers = ?
+        union all select 'before the trace', m.before_trace_ns, m.host = ? from members m where m.peers = ?"""
+    return _most_grown(database, observed, [host, peers, host, peers])
+
+
+def _most_grown(database: Database, observed: str, values: list[str]) -> str:
+    """The phase of which those that are slow have most more; of `observed`: phase, ns, slow."""
     phases = database.rows(
-        """
-        select phase, (median(ns) filter (mine) - coalesce(median(ns) filter (not mine), 0))::bigint as more from (
-            select c.phase, c.ns, m.host = ? as mine from cold c join members m using (run, process) where m.peers = ?
-            union all select 'before the trace', m.before_trace_ns, m.host = ? from members m where m.peers = ?
-        ) group by phase having more > 0 order by more desc limit 1""",
-        [host, peers, host, peers],
+        f"""
+        select phase, (median(ns) filter (slow) - coalesce(median(ns) filter (not slow), 0))::bigint as more
+        from ({observed}) group by phase having more > 0 order by more desc limit 1""",
+        values,
     )
     return f": {phases[0]['phase']} {duration(phases[0]['more'])} more" if phases else ""
 
@@ -341,9 +348,7 @@ def _slower(database: Database) -> Iterator[Difference]:
             median(f.first_ns)::bigint as ns,
             (quantile_cont(f.first_ns, 0.75) - quantile_cont(f.first_ns, 0.25))::bigint as spread
         from members m join firsts f using (run, process) group by all order by script, began""")
-    scripts: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        scripts.setdefault(row["script"], []).append(row)
+    scripts = gathered((row["script"], row) for row in rows)
     for script, versions in scripts.items():
         best: tuple[float, int] = 0.0, 0
         for at in range(1, len(versions)):
@@ -376,15 +381,10 @@ def _scatter(versions: list[dict[str, Any]]) -> float:
 
 
 def _since(database: Database, script: str, began: str) -> str:
-    phases = database.rows(
-        """
-        select phase, (median(ns) filter (late) - coalesce(median(ns) filter (not late), 0))::bigint as more from (
-            select c.phase, c.ns, m.started >= ?::timestamptz as late from cold c join members m using (run, process)
-            where m.script = ?
-        ) group by phase having more > 0 order by more desc limit 1""",
-        [began, script],
-    )
-    return f": {phases[0]['phase']} {duration(phases[0]['more'])} more" if phases else ""
+    observed = """
+        select c.phase, c.ns, m.started >= ?::timestamptz as slow from cold c join members m using (run, process)
+        where m.script = ?"""
+    return _most_grown(database, observed, [began, script])
 
 
 def _ended(database: Database) -> Iterator[Difference]:

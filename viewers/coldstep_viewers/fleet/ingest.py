@@ -7,15 +7,14 @@ import os
 import stat
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 
 from coldstep._util.figures import size as bytes_
+from coldstep._util.gathered import gathered
 from coldstep.errors import TraceError, first_line
 from coldstep.loading import load
 from coldstep.model import Trace
@@ -75,13 +74,9 @@ def without(batch: Batch, out: str, why: str) -> Marker:
 
 def _parts(loaded: list[tuple[Outcome, dict[str, pa.Table]]]) -> dict[tuple[str, str], list[pa.Table]]:
     """The tables of all traces by name and day, those of the earliest run first."""
-    parts: defaultdict[tuple[str, str], list[pa.Table]] = defaultdict(list)
     starts = [(made["runs"]["started"][0].as_py(), outcome.run or "", made) for outcome, made in loaded]
-    started: datetime
-    for started, _, made in sorted(starts, key=lambda row: row[:2]):
-        for name, table in made.items():
-            parts[name, day_of(started)].append(table)
-    return parts
+    in_time = sorted(starts, key=lambda row: row[:2])
+    return gathered(((name, day_of(began)), table) for began, _, made in in_time for name, table in made.items())
 
 
 def read(each: Object) -> tuple[Outcome, dict[str, pa.Table] | None]:

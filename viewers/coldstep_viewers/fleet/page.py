@@ -17,9 +17,6 @@ def page(report: Report) -> str:
         report=report,
         unread=report.unread[:_MOST_UNREAD],
         more_unread=len(report.unread) - _MOST_UNREAD,
-        cell=words.cell,
-        header=words.header,
-        columns=words.columns,
-        is_number=words.is_number,
+        words=words,
         cut=CUT,
     )

@@ -13,7 +13,7 @@ import json
 import math
 import shutil
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from coldstep._util.expressions import expression
+from coldstep._util.gathered import gathered
 from coldstep._util.labels import VARIABLES, is_name
 from coldstep._util.slotted import field, slotted
 from coldstep.errors import first_line
@@ -255,11 +256,12 @@ class Store:
 
     def _kept(self, group: list[Marker], lost: set[tuple[str, str]]) -> Parts:
         """The rows of these batches that count, those of one table and day at a time."""
-        files: defaultdict[tuple[str, str], list[tuple[Marker, str]]] = defaultdict(list)
-        for marker in group:
-            for file in marker.files:
-                if (match := _FILE.fullmatch(file)) is not None:
-                    files[match[1], match[2]].append((marker, file))
+        files = gathered(
+            ((match[1], match[2]), (marker, file))
+            for marker in group
+            for file in marker.files
+            if (match := _FILE.fullmatch(file)) is not None
+        )
         for key, pieces in sorted(files.items()):
             kept = []
             for marker, file in pieces:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coldstep._util.figures import duration, percent
 from coldstep.ahead.forecast import Forecast
 from coldstep.ahead.forecast_rows import ForetoldCompile
-from coldstep.ahead.plans import Curve
+from coldstep.ahead.plans import Curve, Plan
 from coldstep.vocabulary import OURS
 from coldstep_viewers.pages import forecast_text
 from coldstep_viewers.pages.template import rendered, scripts, style
@@ -17,13 +18,9 @@ _MAX_ROWS = 1_000
 
 def page(forecast: Forecast) -> str:
     """The whole page. The user's data and code reach it as text alone."""
-    vendored, script, policy = scripts("forecast.js")
     return rendered(
         "forecast.html",
-        policy=policy,
         style=style(OURS),
-        vendored=vendored,
-        script=script,
         headline=forecast_text.headline(forecast),
         notes=forecast.notes,
         compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
@@ -31,47 +28,42 @@ def page(forecast: Forecast) -> str:
         unknown=forecast_text.unknown(forecast),
         limit_at=forecast.limit_at,
         curves=[_curve(curve) for curve in forecast.curves],
-        data=[_points(curve) for curve in forecast.curves],
+        **scripts("forecast.js"),
+        data=[[_point(plan, curve) for plan in curve.plans] for curve in forecast.curves],
     )
 
 
 def _row(row: ForetoldCompile) -> tuple[int, str, str, str]:
-    return (
-        row.call,
-        row.cause,
-        forecast_text.change(row),
-        duration(row.cost_ns) if row.cost_ns is not None else "not known",
-    )
+    return row.call, row.cause, forecast_text.change(row), _shown(row.cost_ns, duration)
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    rows = [
-        {
-            "title": forecast_text.title(plan),
-            "compiles": "not known" if plan.compiles is None else str(plan.compiles),
-            "padding": percent(plan.padding_share),
-            "total": "not known" if plan.total_ns is None else duration(plan.total_ns),
-            "chosen": number == curve.chosen,
-        }
-        for number, plan in enumerate(curve.plans)
-    ]
     return {
         "place": forecast_text.place(curve),
-        "plans": rows,
+        "plans": [
+            _point(plan, curve)
+            | {
+                "compiles": _shown(plan.compiles, str),
+                "padding": percent(plan.padding_share),
+                "total": _shown(plan.total_ns, duration),
+            }
+            for plan in curve.plans
+        ],
         "work": forecast_text.work(curve),
         "code": curve.plans[curve.chosen].code,
     }
 
 
-def _points(curve: Curve) -> list[dict[str, Any]]:
-    """The plans as the chart has them: of compiles, the seconds where they are known."""
-    return [
-        {
-            "title": forecast_text.title(plan),
-            "compiles": plan.compiles,
-            "padding": 100 * plan.padding_share,
-            "total": plan.total_ns / 1e9 if plan.total_ns is not None else None,
-            "chosen": number == curve.chosen,
-        }
-        for number, plan in enumerate(curve.plans)
-    ]
+def _shown(figure: int | None, words: Callable[[int], str]) -> str:
+    return "not known" if figure is None else words(figure)
+
+
+def _point(plan: Plan, curve: Curve) -> dict[str, Any]:
+    """A plan as the chart has it: of compiles, the seconds where they are known."""
+    return {
+        "title": forecast_text.title(plan),
+        "compiles": plan.compiles,
+        "padding": 100 * plan.padding_share,
+        "total": plan.total_ns / 1e9 if plan.total_ns is not None else None,
+        "chosen": plan is curve.plans[curve.chosen],
+    }

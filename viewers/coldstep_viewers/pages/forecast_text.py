@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coldstep._util.figures import count, duration, listed, numbers, percent
+from coldstep._util.gathered import gathered
 from coldstep.ahead.forecast import Forecast
 from coldstep.ahead.forecast_rows import ForetoldCompile
 from coldstep.ahead.plans import Curve, Plan
@@ -48,10 +49,7 @@ def headline(forecast: Forecast) -> str:
 
 def unknown(forecast: Forecast) -> dict[str, list[int]]:
     """The calls that cannot be forecast, by why."""
-    by_why: dict[str, list[int]] = {}
-    for row in forecast.unknown:
-        by_why.setdefault(row.why, []).append(row.call)
-    return by_why
+    return gathered((row.why, row.call) for row in forecast.unknown)
 
 
 def change(row: ForetoldCompile) -> str:

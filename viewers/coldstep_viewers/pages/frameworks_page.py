@@ -5,13 +5,13 @@ It needs no script and asks no server; a trace's texts reach it as escaped text 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
 from markupsafe import Markup, escape
 
+from coldstep._util.gathered import added_up
 from coldstep.analysis.across.frameworks import StackRow, Stacks
 from coldstep.analysis.programs.ir import Pair
 from coldstep.rows.intervals import imports_as_one
@@ -94,9 +94,7 @@ def _best(stacks: Stacks) -> set[tuple[int, str]]:
 
 def _largest_phases(stacks: Stacks) -> list[str]:
     """The phases that most time of all stacks went to, imports as one; then what is left, and what is unattributed."""
-    spent: Counter[str] = Counter()
-    for row in stacks.rows:
-        spent.update(imports_as_one(row.phases))
+    spent = added_up(imports_as_one(row.phases) for row in stacks.rows)
     del spent[UNATTRIBUTED]
     named = [name for name, _ in spent.most_common(_MAX_PHASES)]
     return [*named, *([_OTHER] if len(spent) > len(named) else []), UNATTRIBUTED]

@@ -43,16 +43,17 @@ def tone(vocabulary: Vocabulary, phase: str) -> str:
     return re.sub(r"[. ]", "-", phase) if phase in vocabulary.phases else "other"
 
 
-def scripts(name: str) -> tuple[list[Markup], Markup, Markup]:
-    """The libraries that charts are drawn with, each with its licence in front; a script of ours; and by what a page's
-    policy knows these and lets no other run."""
+def scripts(name: str) -> dict[str, object]:
+    """For a page: the libraries that charts are drawn with, each with its licence in front; a script of ours; and by
+    what its policy knows these and lets no other run."""
     vendored = [
         Markup(f"/*\n{file(f'vendor/LICENSE-{library}')}*/\n{file(f'vendor/{library}{ending}')}")
         for library, ending in (("d3", ".min.js"), ("plot", ".umd.min.js"))
     ]
     own = Markup(file(name))
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*vendored, own))
-    return vendored, own, Markup(" ".join(f"'sha256-{known}'" for known in hashes))
+    policy = Markup(" ".join(f"'sha256-{known}'" for known in hashes))
+    return {"vendored": vendored, "script": own, "policy": policy}
 
 
 def file(name: str) -> str:

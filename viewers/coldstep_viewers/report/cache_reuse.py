@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed, size
+from coldstep._util.gathered import gathered
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.reuse import (
     BEFORE,
@@ -212,9 +213,7 @@ def entries_as_json(entries: Sequence[Entry]) -> dict[str, Any]:
 def entries_lines(place: str, entries: Sequence[Entry]) -> Iterator[str]:
     """What there is by layer, for which functions, and every entry that is not as it should be."""
     yield f"{place}: {count(len(entries), 'entry', 'entries')}, {size(sum(row.bytes for row in entries))}"
-    layers: dict[str, list[Entry]] = defaultdict(list)
-    for row in entries:
-        layers[row.layer].append(row)
+    layers = gathered((row.layer, row) for row in entries)
     for layer, rows in layers.items():
         names = [short(row.function) for row in rows if row.function]
         functions = f": {listed(names, _MOST_FUNCTIONS)}" if names else ""

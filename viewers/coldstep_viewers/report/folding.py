@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from coldstep._util.figures import duration, listed, numbers, scatter
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median, quartiles
 from coldstep.model import Finding, GraphBreak, Interval, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps
@@ -38,11 +39,8 @@ def alike_steps(steps: Steps, every: bool) -> list[Steps]:
     few = sum(part.steps if isinstance(part, Alike) else 1 for part in rest) <= _FEW_STEPS
     if every:
         return [Steps([row]) for row in Steps(rest)]
-    labels: dict[str | None, Steps] = {}
-    for part in rest:
-        labels.setdefault(part.label, Steps()).add(part)
     groups: list[Steps] = []
-    for alike in labels.values():
+    for alike in map(Steps, gathered((part.label, part) for part in rest).values()):
         differ = few and max(walls := alike.walls()) > _DIFFER * min(walls)
         groups += [alike] if len(alike) > _ALONE and not differ else [Steps([row]) for row in alike]
     return sorted(groups, key=lambda group: group[0].index)
@@ -62,9 +60,7 @@ def alike_rows(rows: Sequence[Each], every: bool, kind: Callable[[Each], object]
     """The rows in their order; those of one kind together, where there are many and not `every` one is asked for."""
     if every or len(rows) <= _FEW_ROWS:
         return [[row] for row in rows]
-    kinds: dict[object, list[Each]] = {}
-    for row in rows:
-        kinds.setdefault(kind(row), []).append(row)
+    kinds = gathered((kind(row), row) for row in rows)
     return list(kinds.values())
 
 
@@ -84,9 +80,7 @@ def kind_of_recompile(trace: Trace, row: Finding | Recompile) -> object:
 def told_once(trace: Trace, rows: Iterable[Finding | Recompile]) -> tuple[list[Finding | Recompile], dict[str, str]]:
     """The rows, those that are the same in several processes once: the dearest. And of these, by their ids, where they
     were: "in ranks 0-3"."""
-    kinds: dict[object, list[Finding | Recompile]] = {}
-    for row in rows:
-        kinds.setdefault(_in_any_process(trace, row), []).append(row)
+    kinds = gathered((_in_any_process(trace, row), row) for row in rows)
     kept: list[Finding | Recompile] = []
     where: dict[str, str] = {}
     for alike in kinds.values():

@@ -14,6 +14,7 @@ from heapq import nlargest
 from typing import Any, TypeVar
 
 from coldstep._util.figures import count, duration, listed, percent, scatter
+from coldstep._util.gathered import added_up
 from coldstep._util.median import median
 from coldstep.analysis.make_finding import both_values
 from coldstep.analysis.unobserved import unknown
@@ -67,7 +68,6 @@ Row = TypeVar("Row", Compile, GraphBreak)
 
 def page(trace: Trace) -> str:
     """The whole page."""
-    vendored, script, policy = scripts("page.js")
     kinds = _kinds(trace)
     heads, others = _alike(trace)
     findings = heads[:_MAX_FINDINGS]
@@ -83,10 +83,8 @@ def page(trace: Trace) -> str:
     return rendered(
         "page.html",
         trace=trace,
-        policy=policy,
         style=style(trace.vocabulary),
-        vendored=vendored,
-        script=script,
+        **scripts("page.js"),
         data=data,
         headline=clauses(trace),
         head=head(trace),
@@ -147,9 +145,8 @@ def _figures(trace: Trace, cost: Cost) -> tuple[str, list[tuple[str, str, str]]]
     note = f"{percent(largest.share)} {trace.vocabulary.phase(largest.phase)}" if largest else ""
     rows = [("First step", duration(first.wall_ns), note)]
     own = _steps(trace, cost.process, cost.name)
-    settled = next(
-        (r for r in trace.settling if r.by == "step" and (r.process, r.name) == (cost.process, cost.name)), None
-    )
+    by_kind = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
+    settled = by_kind.get((cost.process, cost.name))
     if settled is not None:
         after = f"{duration(cost.time_to_settled_ns)} after the process began" if cost.time_to_settled_ns else ""
         one = unit(own[0])
@@ -437,9 +434,7 @@ def _compiles(trace: Trace) -> Json:
 
 
 def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[list[Any]]:
-    phases: Counter[str] = Counter()
-    for segment in row.segments:
-        phases.update(segment.phases)
+    phases = added_up(segment.phases for segment in row.segments)
     facts: dict[str, list[str]] = {
         "defined": _quoted(trace, row.location),
         "called": _quoted(trace, row.caller),

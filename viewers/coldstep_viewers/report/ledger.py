@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldstep._util.figures import count, duration, listed, numbers, percent, size
+from coldstep._util.gathered import added_up, gathered
 from coldstep.job.waits import IDLE, summed
 from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer, Waiting
@@ -280,13 +281,6 @@ def total(intervals: Iterable[Part], *, between: bool = False) -> dict[str, int]
     return {name: ns for name, ns in phases_of(intervals, between=between).items() if ns}
 
 
-def _summed(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part)
-    return dict(total)
-
-
 def _smaller(small: list[int]) -> Row:
     return Row(SMALLER, count(len(small), "smaller phase"), sum(small))
 
@@ -337,10 +331,10 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
             for row, inside in outermost
             if inside and row.origin != "eager"
         ],
-        sampled=_summed(row.sampled for row in rows),
-        read=_summed(row.read_bytes for row in rows),
+        sampled=added_up(row.sampled for row in rows),
+        read=added_up(row.read_bytes for row in rows),
         waits=list(waited(trace, [each for row in rows for each in row.waiting])),
-        workers=_summed({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
+        workers=added_up({wait.phase: wait.worker_ns} for row in rows for wait in row.waits if wait.pid != own),
         transfers=[row for row in trace.transfers if row.interval in indices],
         stepped=stepped,
         initial=stepped and _is_before(group[0]),
@@ -350,9 +344,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
 
 def waited(trace: Trace, rows: Iterable[Waiting]) -> Iterator[str]:
     """What a thread waited for: "waited for EngineCore 41 s, of which Dynamo tracing 22 s, imports 14 s"."""
-    waits: dict[tuple[object, ...], list[Waiting]] = {}
-    for row in summed(rows):
-        waits.setdefault((row.process, row.how, row.where, row.pid, row.working), []).append(row)
+    waits = gathered(((row.process, row.how, row.where, row.pid, row.working), row) for row in summed(rows))
     for each in sorted(waits.values(), key=lambda each: -sum(row.ns for row in each)):
         ns = sum(row.ns for row in each)
         named = [row for row in each if row.meanwhile and row.ns * _SMALL_MEANWHILE >= ns][:_MOST_MEANWHILE]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import added_up, summed
 from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.model import Autotuning, Build, Trace
 from coldstep.pftrace.layout import COLLECTIVE
@@ -58,11 +59,10 @@ def document(trace: Trace, every: bool = False) -> Document:
 
 def _explained(trace: Trace) -> str:
     """The command that explains the dearest causes."""
-    named = Counter[str]()
-    for row in trace.recompiles:
-        named[row.cause] += row.cost_ns or 0
-    for each in trace.graph_breaks:
-        named[each.kind] += each.cost_ns or 0
+    costs = chain(
+        ((row.cause, row.cost_ns) for row in trace.recompiles), ((row.kind, row.cost_ns) for row in trace.graph_breaks)
+    )
+    named = summed((word, ns or 0) for word, ns in costs)
     unnamed = {row.name for row in trace.vocabulary.causes.values()} - OURS.causes.keys() | {"unknown", "other"}
     words = [name for name, _ in named.most_common() if name not in unnamed]
     stacks = {row.stack for row in trace.compiles if row.origin == "user"} & {row.name for row in STACKS}
@@ -179,9 +179,7 @@ def _build(row: Build) -> str:
 
 
 def _inside(trace: Trace, every: bool) -> Iterator[Part]:
-    spent = Counter[str]()
-    for interval in alone(trace.intervals):
-        spent.update(interval.inside)
+    spent = added_up(interval.inside for interval in alone(trace.intervals))
     passes = {name.removeprefix(_PASS): ns for name, ns in spent.items() if name.startswith(_PASS)}
     rows = [(title, spent[name]) for name, title in _INSIDE.items()]
     collectives = {name.removeprefix(COLLECTIVE): ns for name, ns in spent.items() if name.startswith(COLLECTIVE)}

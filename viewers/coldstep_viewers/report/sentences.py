@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import alike, both_values, kept_with
 from coldstep.analysis.unobserved import child_words, unknown, unseen_route, untraced, untraced_words
 from coldstep.blind_spots import told_by
-from coldstep.model import Cache, Compile, Recompile, Trace
+from coldstep.model import Compile, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps, kinds
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, package_of
@@ -153,11 +154,13 @@ def variant_number(trace: Trace, row: Compile) -> str:
 def disk_caches(trace: Trace, interval: int) -> str:
     """What the caches on disk that were on did for the compiles of an interval; nothing where all were off."""
     compiled = set(trace.intervals[interval].compiles)
-    layers: dict[str, list[Cache]] = {}
-    for row in trace.compiles:
-        for cache in row.caches if row.id in compiled else ():
-            if cache.state in ("hit", "miss"):
-                layers.setdefault(cache.layer, []).append(cache)
+    layers = gathered(
+        (cache.layer, cache)
+        for row in trace.compiles
+        if row.id in compiled
+        for cache in row.caches
+        if cache.state in ("hit", "miss")
+    )
     parts = []
     for layer, rows in layers.items():
         hits = sum(row.state == "hit" for row in rows)
@@ -275,7 +278,4 @@ def never_imported(trace: Trace) -> list[str]:
 
 def _by_place(row: Recompile) -> dict[tuple[str | None, str | None, str | None], list[str]]:
     """The mechanisms of what differed, by argument, before and after."""
-    changes: dict[tuple[str | None, str | None, str | None], list[str]] = {}
-    for each in row.changes:
-        changes.setdefault((each.argument, each.before, each.after), []).append(each.mechanism)
-    return changes
+    return gathered(((each.argument, each.before, each.after), each.mechanism) for each in row.changes)

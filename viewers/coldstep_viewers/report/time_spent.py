@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from coldstep._util.figures import count, duration, listed, percent, scatter
+from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import without_recompile
 from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, SettlingCause, Trace
 from coldstep.rows.intervals import Steps, unit
@@ -156,9 +157,9 @@ def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Itera
         return
     compiles = {row.id: row for row in trace.compiles}
     arguments = {row.compile: row.argument for row in trace.recompiles}
-    kinds: dict[object, list[SettlingCause]] = {}
-    for each in causes:
-        kinds.setdefault((each.cause, arguments.get(each.compile or "") or each.cause or each.advice), []).append(each)
+    kinds = gathered(
+        ((each.cause, arguments.get(each.compile or "") or each.cause or each.advice), each) for each in causes
+    )
     for first, *others in list(kinds.values())[:_MAX_CAUSES]:
         if not others:
             yield first.text, ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from coldstep._util.figures import count, duration, listed, numbers
+from coldstep._util.gathered import gathered
 from coldstep.analysis.breaks import below
 from coldstep.blind_spots import BREAKS, RECOMPILES
 from coldstep.model import Cache, Compile, Finding, GraphBreak, Location, Recompile, Trace
@@ -77,9 +78,7 @@ def after(trace: Trace) -> Iterator[Part]:
 
 def compiled(trace: Trace, every: bool) -> Iterator[Part]:
     """A row for each function and outcome, the dearest first."""
-    alike: dict[tuple[str, str], list[Compile]] = {}
-    for row in compiled_rows(trace):
-        alike.setdefault((row.function, _compiled_about(row)), []).append(row)
+    alike = gathered(((row.function, _compiled_about(row)), row) for row in compiled_rows(trace))
     dearest = sorted(alike.items(), key=lambda item: -sum(row.wall_ns for row in item[1]))
     shown = dearest if every else dearest[:_MOST_COMPILED]
     if shown:

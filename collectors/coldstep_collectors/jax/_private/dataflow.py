@@ -6,6 +6,7 @@ information; one without such a stack is of the forward, or of the update.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from coldstep._util.slotted import slotted
@@ -48,21 +49,19 @@ def _read(jaxpr: Any) -> Dataflow | None:
             if hasattr(variable, "val"):  # a literal
                 continue
             if backward and made.get(variable) is False:
-                saved[variable] = _bytes(variable)
+                saved[variable] = bytes_of(variable.aval)
             elif not backward and made.get(variable):
-                gradients[variable] = _bytes(variable)
+                gradients[variable] = bytes_of(variable.aval)
         for variable in equation.outvars:
             made[variable] = backward
     for variable in jaxpr.outvars:
         if not hasattr(variable, "val") and made.get(variable):
-            gradients[variable] = _bytes(variable)
+            gradients[variable] = bytes_of(variable.aval)
     if not any(made.values()):
         return None
     return Dataflow(sum(saved.values()), sum(gradients.values()))
 
 
-def _bytes(variable: Any) -> int:
-    size = variable.aval.dtype.itemsize
-    for length in variable.aval.shape:
-        size *= length
-    return int(size)
+def bytes_of(array: Any) -> int:
+    """What an array of this type and shape takes."""
+    return int(array.dtype.itemsize * math.prod(array.shape))

@@ -17,7 +17,7 @@ from coldstep.errors import first_line
 from coldstep.events import Args
 from coldstep_collectors.names import Hook
 from coldstep_collectors.patch import Patch, undo_all
-from coldstep_collectors.sha import sha256
+from coldstep_collectors.sha import short
 from coldstep_collectors.torch._private import names
 
 INDUCTOR_MODULE = "torch._inductor.codecache"
@@ -63,7 +63,7 @@ class Components:
     def _whole(self, name: str, options: dict[str, tuple[str, str]]) -> Args:
         """A configuration as one component."""
         digests = "".join(f"{option}{digest}" for option, (digest, _) in options.items())
-        row: Args = {"name": name, "hash": _short(digests)}
+        row: Args = {"name": name, "hash": short(digests)}
         if name in _CONFIGS and (name, row["hash"]) not in self._said:
             self._said.add((name, row["hash"]))
             row["options"] = {option: words[:_TEXT_LIMIT] for option, (_, words) in options.items() if option}
@@ -75,10 +75,10 @@ class Components:
         for name, value in self._parts(details):
             if name.startswith(_FOLDED):
                 continue
-            digest = _short(get_hash(value))
+            digest = short(get_hash(value))
             components.append(self._component(name, digest, _words(name, digest, text(value))))
         return components + [
-            self._component(f"{name}[{option}]", _short(repr(value)), text(value))
+            self._component(f"{name}[{option}]", short(repr(value)), text(value))
             for name in _CONFIGS
             for option, value in _config(getattr(details, name, None)).items()
             if _ADDRESS.sub("", str(value)) != self._default(name).get(option)
@@ -111,7 +111,7 @@ class Components:
         stem, _, option = name.partition("[")
         if stem in _CONFIGS and self._default(stem).get(option.rstrip("]")) == words:
             return None
-        digest = _short(head[1])
+        digest = short(head[1])
         return name, digest, _words(name, digest, words) or ""
 
     def _default(self, config: str) -> dict[str, str]:
@@ -320,10 +320,6 @@ class Writes:
 def _holds(folder: str) -> bool:
     """Whether entries are in it; what begins with a dot is one that is being written."""
     return os.path.isdir(folder) and any(not name.startswith(".") for name in os.listdir(folder))
-
-
-def _short(digest: str) -> str:
-    return sha256(digest.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _config(saved: Any) -> dict[str, Any]:

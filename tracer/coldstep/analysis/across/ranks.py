@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from coldstep._util.figures import duration
+from coldstep._util.gathered import summed
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import finding, in_step
@@ -21,7 +22,7 @@ _COMPILES = "Give every rank the same shapes and the same disk cache, or warm up
 def compile_ns(trace: Trace, part: Part) -> int:
     """How much of an interval its process compiled."""
     phases = phases_of([part], between=True)
-    return sum(ns for phase, ns in phases.items() if trace.vocabulary.compiles(phase))
+    return sum(ns for phase, ns in phases.items() if trace.vocabulary.is_compiling(phase))
 
 
 def compile_rank_ns(trace: Trace) -> dict[int, int]:
@@ -119,9 +120,6 @@ def _asleep(row: _Turn) -> str:
 
 def _where(others: list[_Turn], longer: int) -> str:
     """The collective in which most of that wait was, where a profiler saw it."""
-    seen: dict[str, int] = {}
-    for row in others:
-        for what, ns in row.step.inside.items():
-            if what.startswith(COLLECTIVE) and 2 * ns >= longer:
-                seen[what] = seen.get(what, 0) + ns
+    within = (pair for row in others for pair in row.step.inside.items())
+    seen = summed((what, ns) for what, ns in within if what.startswith(COLLECTIVE) and 2 * ns >= longer)
     return f", in {max(seen, key=lambda what: seen[what]).removeprefix(COLLECTIVE)}" if seen else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import comb
 from pathlib import PurePath
 
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import field, slotted
 from coldstep.model import Compile, Recompile, Segment, Trace
 from coldstep.places import below_packages
@@ -171,10 +172,7 @@ def function_changes(before: Summary, after: Summary) -> list[FunctionChange]:
 
 
 def _by_name(functions: Iterable[Function]) -> dict[tuple[str, str], list[Function]]:
-    by_name = defaultdict(list)
-    for row in functions:
-        by_name[row.name, row.stack].append(row)
-    return by_name
+    return gathered(((row.name, row.stack), row) for row in functions)
 
 
 # --- times ------------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
 from statistics import fmean, median
 from typing import Any
 
 from coldstep._util.figures import duration, listed, size
+from coldstep._util.gathered import gathered, summed
 from coldstep._util.slotted import field, slotted
 from coldstep.analysis.across.frameworks import (
     SCHEMA,
@@ -119,10 +120,8 @@ def sweep(label: str, traces: Sequence[tuple[str, Trace]]) -> Sweeps:
             f"coldstep run --label {label}=VALUE sets it"
         )
     name, _ = common_name(traces)
-    by_stack: dict[str, list[Point]] = defaultdict(list)
-    for path, trace in traces:
-        point = _point(path, trace, name, trace.run.labels[label])
-        by_stack[point.row.stack].append(point)
+    points = (_point(path, trace, name, trace.run.labels[label]) for path, trace in traces)
+    by_stack = gathered((point.row.stack, point) for point in points)
     vocabulary = reduce(Vocabulary.joined, (trace.vocabulary for _, trace in traces), OURS)
     return Sweeps(name, [_sweep(label, points, vocabulary) for points in by_stack.values()], vocabulary)
 
@@ -183,11 +182,8 @@ def _sweep(label: str, points: list[Point], vocabulary: Vocabulary) -> Sweep:
 def _curve(points: Sequence[Point], figure: Figure) -> list[tuple[float, float]]:
     """The figure by value, of several traces at one value their median; what cannot be drawn on logarithmic scales, and
     what is not known, is left out."""
-    by_value: dict[float, list[int]] = defaultdict(list)
-    for point in points:
-        number = figure(point)
-        if number and float(point.value) > 0:
-            by_value[float(point.value)].append(number)
+    numbers = ((float(point.value), figure(point)) for point in points)
+    by_value = gathered((value, number) for value, number in numbers if number and value > 0)
     return [(value, median(figures)) for value, figures in by_value.items()]
 
 
@@ -224,9 +220,7 @@ def _cause(trace: Trace, name: str, row: StackRow) -> tuple[str | None, str]:
     own = {compile_.id for compile_ in compiled_for(trace, process, name)}
     again = [each for each in trace.recompiles if each.compile in own]
     if again:
-        spent: Counter[str] = Counter()
-        for each in again:
-            spent[each.cause] += each.cost_ns
+        spent = summed((each.cause, each.cost_ns) for each in again)
         cause = spent.most_common(1)[0][0]
         dearest = max((each for each in again if each.cause == cause), key=lambda each: each.cost_ns)
         change = f": {what_changed(dearest)}" if dearest.argument else ""

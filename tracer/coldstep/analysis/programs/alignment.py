@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from math import prod
 
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.analysis.programs.sources import Spot
 from coldstep.analysis.programs.stablehlo import CONSTANT, INPUT, OUTPUT, Graph, Node
@@ -109,10 +110,9 @@ class _Program:
 
     def _find_wrapped(self) -> dict[Node, Node]:
         """For what was inlined from a function around a single anchor, that anchor."""
-        anchors: dict[tuple[tuple[str, int], ...], list[Node]] = defaultdict(list)
-        for anchor in self.anchors:
-            for depth in range(len(anchor.calls)):
-                anchors[anchor.calls[: depth + 1]].append(anchor)
+        anchors = gathered(
+            (anchor.calls[: depth + 1], anchor) for anchor in self.anchors for depth in range(len(anchor.calls))
+        )
         return {
             node: alone[0]
             for node in self.operands
@@ -236,10 +236,7 @@ class _Alignment:
         pairs = [(left[i + k], right[j + k]) for i, j, size in blocks for k in range(size)]
         # what the two stacks have in another order: by what it computes, then by what it stands next to
         known_a, known_b = ({pair[side]: at for at, pair in enumerate(pairs)} for side in (0, 1))
-        spare: dict[object, list[Node]] = defaultdict(list)
-        for node in right:
-            if node not in known_b:
-                spare[_signature(node)].append(node)
+        spare = gathered((_signature(node), node) for node in right if node not in known_b)
         for node in left:
             if node in known_a or not (candidates := spare[_signature(node)]):
                 continue
@@ -268,9 +265,7 @@ class _Alignment:
 
     def _match(self, left: list[Node], right: list[Node]) -> None:
         """Pair the equal operations of a stretch, those first that have most around them in common."""
-        candidates: dict[object, list[Node]] = defaultdict(list)
-        for node in right:
-            candidates[node.op, node.type.elements].append(node)
+        candidates = gathered(((node.op, node.type.elements), node) for node in right)
         around = {node: self._around(node, side) for side, nodes in ((self.a, left), (self.b, right)) for node in nodes}
         scored = [
             (sum((around[node] & around[other]).values()), -abs(i - j), node, other)
@@ -293,10 +288,11 @@ class _Alignment:
 
     def shapes(self, names: tuple[str, str]) -> Iterator[Difference]:
         """Dimensions that one program flattens into one and the other keeps."""
-        by_shape: dict[tuple[int, Dims, int], list[tuple[Node, Node]]] = defaultdict(list)
-        for left, right in self.matched:
-            for key in {key for pair in _shapes(left, right) for key in _flattened(*pair)}:
-                by_shape[key].append((left, right))
+        by_shape = gathered(
+            (key, (left, right))
+            for left, right in self.matched
+            for key in {key for pair in _shapes(left, right) for key in _flattened(*pair)}
+        )
         for (who, kept, flat), pairs in sorted(by_shape.items(), key=lambda item: -len(item[1])):
             operations = _listed(Counter(node.op for node, _ in pairs))
             data = self._data(kept)
@@ -374,10 +370,7 @@ class _Alignment:
     def _opposite(self, left: list[list[Node]], right: list[list[Node]]) -> Iterator[tuple[list[Node], list[Node]]]:
         """Each component with the one of the other program that stands between the same operations."""
         edges_b = [self._edges(nodes, self.b) for nodes in right]
-        by_edge: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for at, edges in enumerate(edges_b):
-            for edge in edges:
-                by_edge[edge].append(at)
+        by_edge = gathered((edge, at) for at, edges in enumerate(edges_b) for edge in edges)
         scored: list[tuple[int, int, int]] = []
         for at, nodes in enumerate(left):
             edges = self._edges(nodes, self.a)

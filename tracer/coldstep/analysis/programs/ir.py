@@ -8,10 +8,11 @@ line: `structure` looks at their dataflow.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import field, slotted
 from coldstep.analysis.programs import alignment, stablehlo
 from coldstep.analysis.programs.operations import (
@@ -125,9 +126,7 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
         return [(before, row) for before, row in replaced if before is not None]
     both: list[tuple[Compile, Compile]] = []
     if old is not new:
-        known: dict[tuple[str, str, int], list[Compile]] = defaultdict(list)
-        for row in reversed(rows[0]):
-            known[row.stack, row.function, row.variant.n].append(row)
+        known = gathered(((row.stack, row.function, row.variant.n), row) for row in reversed(rows[0]))
         for row in rows[1]:
             if alike := known[row.stack, row.function, row.variant.n]:
                 both.append((alike.pop(), row))

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from coldstep._util.figures import listed
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.analysis.make_finding import finding, in_step, of_compile
 from coldstep.analysis.ready.missing_call import Written, written
@@ -31,9 +32,7 @@ _EQUAL = "nothing that could be seen"
 
 def readiness(trace: Trace) -> list[Readiness]:
     """A row for each time that a process was declared warmed up; in a job also for the processes below it."""
-    by_process: dict[int, list[Ready]] = defaultdict(list)
-    for row in trace.ready:
-        by_process[row.process].append(row)
+    by_process = gathered((row.process, row) for row in trace.ready)
     for process in trace.processes if trace.run.job is not None else ():
         if process.index not in by_process and (above := nearest_above(trace, process, by_process)) is not None:
             by_process[process.index] = [Ready(process.index, row.name, row.ns, None) for row in by_process[above]]

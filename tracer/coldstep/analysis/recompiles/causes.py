@@ -6,7 +6,7 @@ A report asks it of a trace, and a forecast of what it has only tried: nothing o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coldstep._util import python_text
 from coldstep._util.slotted import field, slotted
@@ -105,6 +105,13 @@ def in_turn(stack: str, compiles: Iterable[Args]) -> Iterator[Explained | None]:
             yield Explained(None, False, [])
         else:
             yield explain(OURS, stack, new, earlier)
+
+
+def explain_in_turn(stack: str, compiles: Iterable[Args], rows: Iterable[Any]) -> None:
+    """Explain each row of a forecast by the change for which its compile is one, where that is known."""
+    for row, why in zip(rows, in_turn(stack, compiles), strict=True):
+        if why is not None:
+            row.explain(why.change)
 
 
 def is_blind(signature: Signature) -> bool:

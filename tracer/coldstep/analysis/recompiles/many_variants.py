@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration, listed, times
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.analysis.advice import MADE_ONCE
 from coldstep.analysis.make_finding import MOST_NAMED, chain, marked, of_compile, whose, without_values
@@ -84,9 +85,7 @@ def of_variants(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iterator[F
 def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iterator[Finding]:
     """Functions that compile again and again, each in one line with the values that did it."""
     compiles = {row.id: row for row in trace.compiles}
-    offences: dict[tuple[int, str], list[Recompile]] = defaultdict(list)
-    for row in trace.recompiles:
-        offences[row.process, trace.details[row.compile].identity].append(row)
+    offences = gathered(((row.process, trace.details[row.compile].identity), row) for row in trace.recompiles)
     for again in offences.values():
         if len(again) < _OFTEN_RECOMPILES:
             continue
@@ -134,9 +133,7 @@ def _deciding(group: list[_Reason]) -> _Reason:
 
 def _by_argument(reasons: Iterable[_Reason]) -> list[list[_Reason]]:
     """The reasons by what differed, the costliest first, and what is not known last."""
-    groups: dict[tuple[str, str | None], list[_Reason]] = defaultdict(list)
-    for reason in reasons:
-        groups[reason.cause, reason.argument].append(reason)
+    groups = gathered(((reason.cause, reason.argument), reason) for reason in reasons)
     return sorted(groups.values(), key=lambda group: (group[0].cause == "unknown", -_cost(group)))
 
 
@@ -223,10 +220,9 @@ def _code_of(trace: Trace, row: Compile) -> _Code | None:
 
 
 def _by_code(trace: Trace) -> Iterator[list[Compile]]:
-    by_code: dict[_Code, list[Compile]] = defaultdict(list)
-    for row in trace.compiles:
-        if row.origin == "user" and (code := _code_of(trace, row)) is not None:
-            by_code[code].append(row)
+    by_code = gathered(
+        (code, row) for row in trace.compiles if row.origin == "user" and (code := _code_of(trace, row)) is not None
+    )
     yield from by_code.values()
 
 

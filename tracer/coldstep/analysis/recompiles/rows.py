@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from coldstep._util.expressions import expression
+from coldstep._util.gathered import gathered
 from coldstep.analysis.advice import DEFAULT_DEVICE, ROOT, Seen, advise, is_wide
 from coldstep.analysis.patterns import differing, dims, is_number, is_zero_or_one, pattern_of
 from coldstep.analysis.recompiles import causes
@@ -251,10 +252,7 @@ def _caller_of(trace: Trace, id_: str | None) -> Location | None:
 
 
 def callers_of(trace: Trace, compiles: Iterable[Compile]) -> Callers:
-    callers: Callers = {}
-    for row in compiles:
-        callers.setdefault((row.process, trace.details[row.id].identity), []).append(row.caller)
-    return callers
+    return gathered(((row.process, trace.details[row.id].identity), row.caller) for row in compiles)
 
 
 def _roots(compile_: Compile) -> list[str]:

@@ -71,6 +71,14 @@ def statements(text: str) -> list[ast.stmt]:
     return tree.body if tree is not None else []
 
 
+def expression_in(text: str) -> ast.expr | None:
+    """What a text of a trace is, where that is one expression."""
+    match statements(text):
+        case [ast.Expr(value=value)]:
+            return value
+    return None
+
+
 def calls_in(line: str) -> list[ast.Call]:
     """All calls of a line, the outer ones first."""
     return [node for each in statements(line.strip()) for node in ast.walk(each) if isinstance(node, ast.Call)]
@@ -117,12 +125,11 @@ _TURNS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 
 def is_plain(text: str) -> bool:
     """Whether a text of a trace parses by itself as a name, an attribute, a subscript or a literal, and no more."""
-    tree = parsed(text) if text and len(text) <= _MAX_PLAIN_CHARS and "\n" not in text else None
-    statement = tree.body[0] if tree is not None and len(tree.body) == 1 else None
-    return isinstance(statement, ast.Expr) and all(isinstance(node, _PLAIN) for node in ast.walk(statement))
+    value = expression_in(text) if text and len(text) <= _MAX_PLAIN_CHARS and "\n" not in text else None
+    return value is not None and all(isinstance(node, _PLAIN) for node in ast.walk(value))
 
 
-_PLAIN = (ast.Expr, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load)
+_PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load)
 
 
 def with_keyword(decorator: str, keyword: str) -> str:
@@ -320,9 +327,8 @@ def _given(call: ast.Call, name: str, names: Sequence[str]) -> ast.expr | None:
 
 def _is_object(expression: str) -> bool:
     """Whether an expression gives the same object each time: a name, an attribute, an entry by its key."""
-    tree = parsed(expression)
-    statement = tree.body[0] if tree is not None and len(tree.body) == 1 else None
-    return isinstance(statement, ast.Expr) and all(map(_stays, _nodes(statement.value)))
+    value = expression_in(expression)
+    return value is not None and all(map(_stays, _nodes(value)))
 
 
 def _nodes(node: ast.expr) -> Iterator[ast.expr]:

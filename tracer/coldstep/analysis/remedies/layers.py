@@ -11,6 +11,7 @@ from coldstep.analysis.remedies.blocks import Block, Written, assigned, bindings
 from coldstep.analysis.remedies.loops import (
     assigns,
     before,
+    body_of,
     handed_on,
     is_computed,
     loop_at,
@@ -58,11 +59,9 @@ def _are_alike(over: ast.expr, inputs: Mapping[str, str]) -> bool:
 
 
 def _written(block: Block, loop: ast.For, name: str) -> Written | None:
-    first, last = loop.lineno, loop.end_lineno or loop.lineno
-    outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
-    if loop.body[0].lineno == first or block.lines[first - block.first][: loop.col_offset].strip():
+    if (kept := body_of(block, loop)) is None:
         return None
-    kept = [block.lines[number - block.first] for number in range(loop.body[0].lineno, last + 1)]
+    outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
     over, target = block.text(loop.iter), block.text(loop.target)
     lines = [
         f"{outer}from jax import tree",
@@ -76,4 +75,4 @@ def _written(block: Block, loop: ast.For, name: str) -> Written | None:
         "",
         f"{outer}{name}, _ = {_SCAN}({_TURN}, {name}, tree.map(lambda *each: {_STACK}(each), *{over}))",
     ]
-    return block.written(first, last, lines, "")
+    return block.written(loop.lineno, loop.end_lineno or loop.lineno, lines, "")

@@ -164,11 +164,9 @@ def _written(
     block: Block, loop: ast.For, elements: str, ends: tuple[str, str], carried: Sequence[str], *, begun: bool
 ) -> Written | None:
     """`elements`: the array that the loop goes over; `begun`: with the first turn before the loop."""
-    first, last = loop.lineno, loop.end_lineno or loop.lineno
-    outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
-    if loop.body[0].lineno == first or block.lines[first - block.first][: loop.col_offset].strip():
+    if (kept := body_of(block, loop)) is None:
         return None
-    kept = [block.lines[number - block.first] for number in range(loop.body[0].lineno, last + 1)]
+    outer, inner = " " * loop.col_offset, " " * loop.body[0].col_offset
     whole, one, target = ", ".join(carried), len(carried) == 1, ast.unparse(loop.target)
     given = whole if one else f"({whole})"
     if begun:
@@ -185,7 +183,15 @@ def _written(
         "",
         f"{outer}{whole} = {_LOOP}({', '.join(ends)}, {_TURN}, {given})",
     ]
-    return block.written(first, last, lines, "")
+    return block.written(loop.lineno, loop.end_lineno or loop.lineno, lines, "")
+
+
+def body_of(block: Block, loop: ast.For) -> list[str] | None:
+    """The lines of a loop below its head; None where either shares a line with something else."""
+    first, begin, last = loop.lineno, loop.body[0].lineno, loop.end_lineno or loop.lineno
+    if begin == first or block.lines[first - block.first][: loop.col_offset].strip():
+        return None
+    return [block.lines[number - block.first] for number in range(begin, last + 1)]
 
 
 def loop_at(block: Block, line: int) -> ast.For | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from coldstep._util.expressions import expression
 from coldstep.analysis.remedies.blocks import Block, Loop, Written, assigned, bindings, read, root
-from coldstep.analysis.remedies.edits import parsed
+from coldstep.analysis.remedies.edits import expression_in
 from coldstep.vocabulary import FRAMEWORKS
 
 _PARTS = (
@@ -57,17 +57,13 @@ def made_once(block: Block, line: int, argument: str, given: str, part_of: str |
 
 def _making(statements: Sequence[ast.stmt], line: int, given: str) -> tuple[ast.stmt, ast.expr] | None:
     """The statement that makes it, and the expression there: the one assignment to that name, or the line itself."""
-    tree = parsed(given)
-    wanted = tree.body[0] if tree is not None and len(tree.body) == 1 else None
-    if not isinstance(wanted, ast.Expr):
-        return None
-    innermost = statements[-1]
-    if isinstance(wanted.value, ast.Call):
+    wanted, innermost = expression_in(given), statements[-1]
+    if isinstance(wanted, ast.Call):
         nodes = [each for each in ast.walk(innermost) if isinstance(each, ast.expr) and ast.unparse(each) == given]
         return (innermost, nodes[0]) if len(nodes) == 1 else None
-    if not isinstance(wanted.value, ast.Name):
+    if not isinstance(wanted, ast.Name):
         return None
-    name = wanted.value.id
+    name = wanted.id
     if sum(name in bindings(each) for each in ast.walk(statements[0])) != 1:
         return None
     for each in ast.walk(statements[0]):

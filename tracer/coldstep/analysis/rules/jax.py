@@ -216,7 +216,7 @@ def _node(text: str) -> str:
 
 # --- functions that cannot be traced --------------------------------------------------------------------------------
 
-_BY_ERROR = {
+BY_ERROR = {
     "NonConcreteBooleanIndexError": "How many entries a mask picks is not known while JAX traces: keep the array's "
     "size, jnp.where(mask, new, old), or jnp.nonzero(mask, size=…).",
     "TracerBoolConversionError": "The branch needs a value, and JAX traces without one: jnp.where or jax.lax.cond "
@@ -239,11 +239,6 @@ _BY_ERROR = {
     "static (static_argnames), or give the array a fixed size and a mask.",
 }
 """By the name of JAX's error, or its words: what to write instead."""
-
-
-def instead(error: str) -> str:
-    """What to write where JAX could not trace a function; "" where that is not known."""
-    return next((words for name, words in _BY_ERROR.items() if name in error), "")
 
 
 _MASK, _WINDOW = "NonConcreteBooleanIndexError", "Slice entries must be static integers"

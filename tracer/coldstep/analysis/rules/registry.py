@@ -53,8 +53,8 @@ class Rules(NamedTuple):
     """Further findings of its own."""
     uncompiled: tuple[Callable[[Trace, Finding], list[Remedy]], ...] = ()
     """What to do about a finding of that kind, if it is of its collector's."""
-    instead: Callable[[str], str] | None = None
-    """What to write where an error names what cannot be traced."""
+    by_error: Mapping[str, str] = {}
+    """What to write instead of what cannot be traced, by a part of the error that names it."""
     mends: tuple[Callable[[Trace, Compile, Location | None, str], list[Remedy]], ...] = ()
     """The same as code, where the line is seen: of the compile that failed, with that text."""
     value: Callable[[str, str], str] | None = None
@@ -73,7 +73,7 @@ RULES: Mapping[str, Rules] = {
         loop=jax.held_once,
         findings=(jax.captured_constants,),
         uncompiled=(jax_switch.jitted_again,),
-        instead=jax.instead,
+        by_error=jax.BY_ERROR,
         mends=(keras.eagerly, jax.rewritten),
         value=jax_values.value,
         imports={"jax": "import jax", "jnp": "import jax.numpy as jnp"},
@@ -100,7 +100,7 @@ RULES: Mapping[str, Rules] = {
             tensorflow_vectorized.made_in_each_call,
         ),
         uncompiled=(tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
-        instead=tensorflow.instead,
+        by_error=tensorflow.BY_ERROR,
         mends=(tensorflow.made_before,),
         value=tensorflow.value,
         imports={"tf": "import tensorflow as tf"},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import duration
+from coldstep._util.gathered import gathered
 from coldstep.analysis.array_texts import CannotMakeUp, array_in, dtype, literal, shape
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.analysis.patterns import differing, dims, dtype_name
@@ -36,10 +37,7 @@ _MAKE_BEFORE = (
 def second_traces(trace: Trace) -> Iterator[Finding]:
     """One for each call that was traced twice; what lies within it is part of its cost."""
     twice = {row.id: row for row in trace.compiles if any(segment.part == _PART for segment in row.segments)}
-    inner: dict[str, list[Compile]] = {}
-    for row in twice.values():
-        if row.parent in twice:
-            inner.setdefault(str(row.parent), []).append(row)
+    inner = gathered((str(row.parent), row) for row in twice.values() if row.parent in twice)
     for row in twice.values():
         if row.parent in twice:
             continue
@@ -75,7 +73,7 @@ def _outermost(trace: Trace, row: Compile) -> Compile:
 
 
 _SINGLETON = "tf.function only supports singleton tf.Variables"
-_BY_ERROR = {
+BY_ERROR = {
     _SINGLETON: "The function makes an object with variables (an optimizer, a layer, a metric, a tf.Variable) whenever "
     "it is traced, and TensorFlow allows that in the first call alone, and once: make the object before the function.",
     "must be a compile-time constant": "XLA has to know this operand, a shape or a length, when it compiles, and the "
@@ -86,11 +84,6 @@ _BY_ERROR = {
 }
 """By what the error has: what to write instead."""
 _BEFORE = Row("{instead}", instead="{statement}")
-
-
-def instead(error: str) -> str:
-    """What to write where TensorFlow could not trace a function; "" where that is not known."""
-    return next((words for part, words in _BY_ERROR.items() if part in error), "")
 
 
 def made_before(trace: Trace, row: Compile, at: Location | None, instead: str) -> list[Remedy]:

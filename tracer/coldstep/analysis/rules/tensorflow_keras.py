@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coldstep._util.figures import listed
+from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.edits import is_call, method_owner
 from coldstep.analysis.remedies.row import Row
@@ -31,10 +32,11 @@ _TRAINS = ".fit"
 
 def models_made_anew(trace: Trace) -> Iterator[Finding]:
     """Models that are built alike, one after the other at one line, each of which compiles the same steps."""
-    alike: dict[tuple[int, str, str, int], list[Compile]] = {}
-    for row in trace.compiles:
-        if (layout := trace.details[row.id].layout) and row.caller is not None:
-            alike.setdefault((row.process, layout, row.caller.file, row.caller.line), []).append(row)
+    alike = gathered(
+        ((row.process, layout, row.caller.file, row.caller.line), row)
+        for row in trace.compiles
+        if (layout := trace.details[row.id].layout) and row.caller is not None
+    )
     trained = {key[:2] for key, rows in alike.items() if any(_trains(row) for row in rows)}
     for (process, layout, *_), rows in alike.items():
         steps: dict[str, dict[str, Compile]] = {}

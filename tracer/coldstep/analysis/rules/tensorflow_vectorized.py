@@ -3,14 +3,14 @@ of its own, and traces it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from coldstep._util.figures import times
+from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, advice, remedies
-from coldstep.model import Compile, Finding, Trace
+from coldstep.model import Finding, Trace
 
 _LEAST = 3
 _PLACE = "/python/ops/parallel_for/"
@@ -22,10 +22,11 @@ _IN_A_FUNCTION = Row(
 
 def made_in_each_call(trace: Trace) -> Iterator[Finding]:
     """One finding for each line of the user's that does so again and again."""
-    lines: dict[tuple[object, ...], list[Compile]] = defaultdict(list)
-    for row in trace.compiles:
-        if row.stack == "tensorflow" and row.parent is None and row.caller is not None and _PLACE in row.key:
-            lines[row.process, row.caller.file, row.caller.line].append(row)
+    lines = gathered(
+        ((row.process, row.caller.file, row.caller.line), row)
+        for row in trace.compiles
+        if row.stack == "tensorflow" and row.parent is None and row.caller is not None and _PLACE in row.key
+    )
     for rows in lines.values():
         if len(rows) < _LEAST:
             continue

@@ -16,6 +16,7 @@ from itertools import chain, islice, pairwise, repeat
 from operator import eq, lt
 
 from coldstep._util.figures import count
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import field, slotted
 from coldstep.candidates import Kind
 from coldstep.model import InferredBy, Location, StepRule
@@ -464,11 +465,7 @@ def _disjoint(stories: list[Story]) -> None:
 
 def _also(rows: list[Repeated]) -> dict[str, int]:
     """In words, what was seen more than once and is no step."""
-    numbers: dict[str, int] = {}
-    for row in rows:
-        if len(row.calls) > 1 and row.kind != "setup":
-            numbers[_words(row)] = numbers.get(_words(row), 0) + len(row.calls)
-    return numbers
+    return summed((_words(row), len(row.calls)) for row in rows if len(row.calls) > 1 and row.kind != "setup")
 
 
 def _words(row: Repeated) -> str:

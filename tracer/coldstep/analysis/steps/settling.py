@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from coldstep._util.gathered import gathered
 from coldstep._util.median import median, quartiles
 from coldstep.analysis.make_finding import ENDED, what_changed, without_recompile
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
@@ -138,10 +139,9 @@ def by_function(
     compiles: Iterable[Compile], details: Mapping[str, Details], why: dict[str, Recompile]
 ) -> list[Settling]:
     """Where no step is marked: a row for each of the user's functions, with its recompiles; its calls are not seen."""
-    functions: dict[tuple[int, str], list[Compile]] = {}
-    for compile_ in compiles:
-        if is_users_own(compile_):
-            functions.setdefault((compile_.process, details[compile_.id].identity), []).append(compile_)
+    functions = gathered(
+        ((compile_.process, details[compile_.id].identity), compile_) for compile_ in compiles if is_users_own(compile_)
+    )
     return [
         Settling(
             process=process,

@@ -15,14 +15,13 @@ import click
 
 from coldstep.analysis.across.run_diff import Summary
 from coldstep.analysis.budgets import COMPILED, Budget, BudgetError, judge, parse
-from coldstep.errors import TraceError
 from coldstep.model import Trace
 from coldstep_viewers.ci import formats as ci
 from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands.check.lock import write_lock
 from coldstep_viewers.commands.findings import SUFFIXES
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect
+from coldstep_viewers.commands.output import echo, fail, or_fail
+from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect, readable
 
 _FORMATS = ("text", "json", "markdown", "github", "junit")
 _BY_SUFFIX = {suffix: name for suffix, name in SUFFIXES.items() if name in _FORMATS}
@@ -187,15 +186,14 @@ def _is_trace(path: str) -> bool:
     return not lockfile.is_lock(path)
 
 
+def _baseline(path: str) -> Trace | Summary:
+    return opened(path) if _is_trace(path) else lockfile.read(path)
+
+
 def _baselines(paths: Sequence[str]) -> tuple[list[Trace | Summary], list[str]]:
     """Those that can be read, and why the others cannot; exit code 2 where that is all."""
-    found: list[Trace | Summary] = []
     lost: list[str] = []
-    for path in paths:
-        try:
-            found.append(opened(path) if _is_trace(path) else lockfile.read(path))
-        except TraceError as error:
-            lost.append(str(error))
+    found = [row for _, row in readable(paths, _baseline, lost)]
     if lost and not found:
         give_up(lost)
     return found, [f"baseline: {text}" for text in lost]
@@ -222,8 +220,5 @@ def _show(checked: ci.Checked, format_: str) -> None:
 
 
 def _write(path: str, text: str, mode: str = "w") -> None:
-    try:
-        with open(path, mode, encoding="utf-8", errors="replace") as file:
-            file.write(text.rstrip("\n") + "\n")
-    except OSError as error:
-        fail(f"cannot write {path}: {error.strerror}")
+    with or_fail(f"cannot write {path}"), open(path, mode, encoding="utf-8", errors="replace") as file:
+        file.write(text.rstrip("\n") + "\n")

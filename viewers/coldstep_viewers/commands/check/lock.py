@@ -11,7 +11,7 @@ from coldstep.analysis.budgets import doubts
 from coldstep.blind_spots import CLAIMS
 from coldstep.model import Trace
 from coldstep_viewers.ci import lockfile
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.commands.shared import loaded, protect
 
 
@@ -29,10 +29,8 @@ def write_lock(path: str, trace: Trace, output: str | None) -> None:
     if output is None:
         echo(text.removesuffix("\n"))
         return
-    try:
+    with or_fail(f"cannot write {output}"):
         Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"cannot write {output}: {error.strerror}")
 
 
 @click.command("lock", hidden=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Container
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,8 +17,8 @@ from coldstep.logs import convert
 from coldstep.model import Process, Trace
 from coldstep.rows.processes import name as process_name
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, exit_with, give_up, loaded, opened, say_left_out
+from coldstep_viewers.commands.output import fail, or_fail
+from coldstep_viewers.commands.shared import exit_with, give_up, loaded, opened, readable, say_left_out, show
 from coldstep_viewers.report.cache_reuse import (
     as_json,
     compared_lines,
@@ -57,19 +58,18 @@ def command(run: str | None, later: str | None, place: str | None, wanted: Wante
       coldstep cache torch-trace-monday/ torch-trace-tuesday/
       coldstep cache --holds ~/.cache/jax
     """
-    as_data = wanted.format == "json"
     wanted.keep([path for path in (run, later) if path is not None])
     if place is not None:
         if run is not None:
             fail("give traces or --holds, not both")
-        _show_entries(place, as_data)
+        _show_entries(place, wanted.format)
         return
     if run is None:
         fail("give a trace, or --holds with a cache's folder")
     first, lost = _members(run, logs=later is not None)
     if later is None:
         found = [_of_rank(foretold(trace, process), trace, process, len(first)) for trace, process in first.values()]
-        _show(as_json(found), as_data, _foretold_text(run, found, list(first.values())))
+        show(lambda: as_json(found), lambda: _foretold_text(run, found, list(first.values())), wanted.format)
         exit_with(lost)
         return
     second, also_lost = _members(later, logs=True)
@@ -82,10 +82,10 @@ def command(run: str | None, later: str | None, place: str | None, wanted: Wante
         _of_rank(compared(first[rank][0], second[rank][0], first[rank][1], second[rank][1]), *second[rank], len(both))
         for rank in both
     ]
-    _show(
-        as_json(found, measured=True),
-        as_data,
-        [*compared_lines(run, later, found), *_missing(run, later, first, second)],
+    show(
+        lambda: as_json(found, measured=True),
+        lambda: [*compared_lines(run, later, found), *_missing(run, later, first, second)],
+        wanted.format,
     )
     exit_with([*lost, *also_lost])
 
@@ -117,12 +117,8 @@ def _traces(path: str, *, logs: bool) -> tuple[list[tuple[str, Trace]], list[str
     traces, and `logs` may be."""
     is_folder = Path(path).is_dir()
     paths = sorted(map(str, Path(path).glob("*.pftrace"))) if is_folder else [path]
-    found, lost = [], [] if paths else [f"{path} holds no traces (*.pftrace)"]
-    for each in paths:
-        try:
-            found.append((Path(each).name, opened(each, job=not is_folder)))
-        except TraceError as error:
-            lost.append(str(error))
+    lost = [] if paths else [f"{path} holds no traces (*.pftrace)"]
+    found = [(Path(each).name, trace) for each, trace in readable(paths, partial(opened, job=not is_folder), lost)]
     return (found, lost) if found else ([_of_logs(path, logs, lost)], [])
 
 
@@ -167,21 +163,9 @@ def _missing(run: str, later: str, first: dict[object, Member], second: dict[obj
     ]
 
 
-def _show(document: dict[str, object], as_data: bool, lines: list[str]) -> None:
-    if as_data:
-        echo_json(document)
-    else:
-        echo(plain("\n".join(lines)))
-
-
-def _show_entries(place: str, as_data: bool) -> None:
-    try:
+def _show_entries(place: str, wanted: str) -> None:
+    with or_fail():
         found, lost = holds(place)
-    except TraceError as error:
-        fail(str(error))
-    if as_data:
-        echo_json(entries_as_json(found))
-    else:
-        echo(plain("\n".join(entries_lines(place, found))))
+    show(lambda: entries_as_json(found), lambda: entries_lines(place, found), wanted)
     say_left_out(lost)
     exit_with(lost)

@@ -61,7 +61,7 @@ def command(traces: tuple[str, ...], wanted: Wanted, programs: bool, label: str 
     if programs:
         if len(traces) != 2:
             fail("--ir compares two: give two traces, or one twice")
-        show_programs(*traces, as_json=wanted.format == "json")
+        show_programs(*traces, wanted.format)
         return
     named, lost = all_loaded(dict.fromkeys(traces))
     say_left_out(lost)

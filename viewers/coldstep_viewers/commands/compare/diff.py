@@ -18,11 +18,10 @@ from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary
 from coldstep_viewers.commands.compare.programs import show_programs
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo
-from coldstep_viewers.commands.shared import echo_json, loaded
+from coldstep_viewers.commands.shared import loaded, show
 from coldstep_viewers.report.answers import lasted_ns
 from coldstep_viewers.report.ledger import from_log
-from coldstep_viewers.safe_text import plain, short
+from coldstep_viewers.safe_text import short
 
 SCHEMA = "coldstep-diff/1"
 
@@ -48,14 +47,11 @@ def command(before: str, after: str, wanted: Wanted, programs: bool) -> None:
       coldstep diff jax-0.9.pftrace jax-0.10.pftrace --format json
     """
     if programs:
-        show_programs(before, after, as_json=wanted.format == "json")
+        show_programs(before, after, wanted.format)
         return
     wanted.keep([before, after])
     old, new = loaded(before), loaded(after)
-    if wanted.format == "json":
-        echo_json(_data(before, after, old, new))
-        return
-    echo(plain("\n".join(_lines(before, after, old, new))))
+    show(lambda: _data(before, after, old, new), lambda: _lines(before, after, old, new), wanted.format)
 
 
 def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:

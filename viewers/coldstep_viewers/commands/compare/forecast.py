@@ -15,9 +15,8 @@ from coldstep.ahead.forecast import forecast
 from coldstep.errors import first_line, text_of
 from coldstep_viewers.commands.findings import Wanted, findings
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, loaded
+from coldstep_viewers.commands.shared import loaded, show
 from coldstep_viewers.pages.forecast_text import lines
-from coldstep_viewers.safe_text import plain
 
 
 @click.command("forecast", short_help="Which calls of a function will compile, before they do.")
@@ -69,11 +68,8 @@ def command(function: str, calls: str, trace: str | None, feeds: tuple[str, ...]
         )
 
         echo(page(foretold), commands=True)
-    elif wanted.format == "json":
-        echo_json(foretold.to_json())
     else:
-        for line in lines(foretold):
-            echo(plain(line))
+        show(foretold.to_json, lambda: lines(foretold), wanted.format)
 
 
 def _of_user(place: str) -> Any:

@@ -5,38 +5,33 @@ from __future__ import annotations
 import os
 
 from coldstep.model import Trace
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, loaded
-from coldstep_viewers.safe_text import plain, short
+from coldstep_viewers.commands.output import fail, or_fail
+from coldstep_viewers.commands.shared import loaded, show
+from coldstep_viewers.safe_text import short
 
 IR_SCHEMA = "coldstep-diff-ir/1"
 
 
-def show_programs(before: str, after: str, *, as_json: bool) -> None:
+def show_programs(before: str, after: str, wanted: str) -> None:
     """Print what two compiles differ in; each is a trace, with what to take of it behind #."""
     from coldstep.analysis.programs import ir
-    from coldstep.analysis.programs.stablehlo import ParserError
     from coldstep_viewers.pages.programs import data, side_by_side
 
     (first, chosen), (second, other) = _chosen(before), _chosen(after)
     old = loaded(first)
     new = old if os.path.abspath(first) == os.path.abspath(second) else loaded(second)
-    for path, trace, wanted in ((first, old, chosen), (second, new, other)):
+    for path, trace, named in ((first, old, chosen), (second, new, other)):
         if not trace.keeps_programs:
             fail(f"{path} holds no programs: record it with coldstep run --ir, or trace(ir=True)")
-        if not ir.named(trace, wanted):
-            fail(f"{path} holds no program of {wanted}; of these it does: {', '.join(_kept(trace))}")
-    try:
+        if not ir.named(trace, named):
+            fail(f"{path} holds no program of {named}; of these it does: {', '.join(_kept(trace))}")
+    with or_fail():
         found = [ir.compare(old, a, new, b) for a, b in ir.pairs(old, new, chosen, other)]
-    except ParserError as error:
-        fail(str(error))
     if not found:
         fail(f"{first}: nothing was compiled twice, so there is nothing to compare; name two compiles behind #")
-    if as_json:
-        document = {"schema": IR_SCHEMA, "before": before, "after": after, "pairs": [data(pair) for pair in found]}
-        echo_json(document)
-        return
-    echo(plain("\n\n".join("\n".join(side_by_side(pair)) for pair in found)))
+    head = {"schema": IR_SCHEMA, "before": before, "after": after}
+    texts = ("\n".join(side_by_side(pair)) for pair in found)
+    show(lambda: head | {"pairs": [data(pair) for pair in found]}, lambda: ["\n\n".join(texts)], wanted)
 
 
 def _chosen(path: str) -> tuple[str, str | None]:

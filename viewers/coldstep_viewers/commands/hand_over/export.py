@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from coldstep.errors import TraceError, damaged
-from coldstep_viewers.commands.output import echo, fail
+from coldstep.errors import damaged
+from coldstep_viewers.commands.output import echo, or_fail
 from coldstep_viewers.commands.shared import loaded, needs
 
 
@@ -24,7 +24,7 @@ def command(trace: str, kind: str, folder: str) -> None:
       coldstep export run.pftrace --to parquet tables
     """
     found = loaded(trace)
-    try:
+    with or_fail(f"cannot write to {folder}"):
         if kind == "tensorboard":
             from coldstep_viewers.export.tensorboard import export
 
@@ -37,9 +37,5 @@ def command(trace: str, kind: str, folder: str) -> None:
             with damaged(trace):
                 run = run_of(Path(trace))
                 written = parquet.export(tables(found, run), Path(folder), run)
-    except TraceError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"cannot write to {folder}: {error.strerror}")
     for path in written:
         echo(str(path))

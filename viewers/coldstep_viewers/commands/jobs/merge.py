@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import TypeVar
 
 import click
 
@@ -18,11 +16,9 @@ from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.recording.garbage import none_collected
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, exit_with, say_left_out
+from coldstep_viewers.commands.output import echo, or_fail
+from coldstep_viewers.commands.shared import echo_json, exit_with, readable, say_left_out
 from coldstep_viewers.safe_text import plain
-
-Read = TypeVar("Read")
 
 SCHEMA = "coldstep-merge/1"
 # Shell: "0,7,16-19"
@@ -50,14 +46,10 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
       coldstep merge train-rank*.pftrace -o train.pftrace --ranks 0,7,16-19
     """
     lost: list[str] = []
-    try:
+    with or_fail(f"cannot write {output}"):
         taken, why = _taken(_of_jobs(traces), ranks, lost)
         alignments = merge(taken, output, lost)
         merged = load(output)
-    except TraceError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"cannot write {output}: {error.strerror}")
     say_left_out(lost)
     spent = list(compile_rank_ns(merged).values())
     if wanted.format == "json":
@@ -101,13 +93,13 @@ def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple
     is told why. Raises TraceError."""
     if asked is not None:
         wanted = _numbers(asked)
-        taken = [path for path, ranks in _readable(traces, ranks_in, lost) if wanted & set(ranks)]
+        taken = [path for path, ranks in readable(traces, ranks_in, lost) if wanted & set(ranks)]
         if not taken:
             raise TraceError(f"--ranks {asked}: none of the traces is of such a rank")
         return taken, ""
     if len(traces) <= MOST:
         return list(traces), ""
-    rows = list(_readable(traces, _about, lost))
+    rows = list(readable(traces, _about, lost))
     if not rows:
         raise TraceError(lost.pop())
     kinds, names = [found for _, (found, _) in rows], [rank for _, (_, rank) in rows]
@@ -130,15 +122,6 @@ def _about(path: str) -> tuple[str, int | None]:
     with none_collected():
         trace = load(path, job=False)
     return kind(trace), trace.processes[0].rank
-
-
-def _readable(paths: Iterable[str], read: Callable[[str], Read], lost: list[str]) -> Iterator[tuple[str, Read]]:
-    """What is read of each, one at a time: there may be hundreds."""
-    for path in paths:
-        try:
-            yield path, read(path)
-        except TraceError as error:
-            lost.append(str(error))
 
 
 def _numbers(text: str) -> set[int]:

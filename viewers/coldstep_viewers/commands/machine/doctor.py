@@ -12,9 +12,8 @@ from coldstep.ahead.doctor_rows import Checkup
 from coldstep.ahead.plugins import reach
 from coldstep.job.reach import LOST, doors
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json
-from coldstep_viewers.safe_text import plain
+from coldstep_viewers.commands.output import fail
+from coldstep_viewers.commands.shared import show
 
 
 @click.command("doctor", short_help="What works with the frameworks that are installed here.")
@@ -35,11 +34,7 @@ def command(wanted: Wanted) -> None:
         fail(str(error))
     found: Checkup = examine(_progress)
     _progress("")
-    if wanted.format == "json":
-        echo_json(found.to_json() | {"doors": doors()})
-    else:
-        for line in lines(found):
-            echo(plain(line))
+    show(lambda: found.to_json() | {"doors": doors()}, lambda: lines(found), wanted.format)
     sys.exit(0 if found.ok else 1)
 
 

@@ -21,7 +21,7 @@ from coldstep.job.reach import use_shim
 from coldstep.job.supervise import end_as, supervise
 from coldstep.recording.output import is_folder
 from coldstep_shim import WAITS
-from coldstep_viewers.commands.output import fail
+from coldstep_viewers.commands.output import fail, or_fail
 
 # Shell: "python3.11"
 _PYTHON = re.compile(r"python[\d.]*")
@@ -51,10 +51,8 @@ def run_command(path: str, command: Sequence[str], options: argparse.Namespace, 
         if options.label:
             os.environ[OF_THE_JOB] = json.dumps(of_the_job(os.environ) | dict(options.label))
 
-    try:
+    with or_fail(f"cannot run {command[0]}"):
         code = supervise(path, list(command), prepare)
-    except OSError as error:
-        fail(f"cannot run {command[0]}: {error.strerror}")
     say(f"{file}: {_traced(job)}")
     if lost := len(take_word(job.id)):
         say(f"{file}: {count(lost, 'process', 'processes')} could not write a trace: what compiled there is not known")

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from coldstep._util.labels import is_name
 from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
-from coldstep.errors import TraceError, refuse_to_replace
+from coldstep.errors import refuse_to_replace
 from coldstep.job.job import Job
 from coldstep.job.root import begin_job, place, with_parts
 from coldstep.recording.device_window import CHOICES, UNTIL_SETTLED
@@ -31,7 +31,7 @@ from coldstep.session import Session
 from coldstep.tracing import Block
 from coldstep_shim import WAITS
 from coldstep_viewers import marking
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.commands.record.job import run_command
 from coldstep_viewers.safe_text import plain
 
@@ -73,14 +73,10 @@ def main(argv: list[str]) -> int:
     for module, function in options.step:
         marking.want(module, function)
     default = name.rpartition(".")[2] if is_module else Path(name).stem
-    try:
+    with or_fail(f"cannot write to {options.output or 'the current folder'}"):
         file = options.output or f"{default}.pftrace"
         output, job = place(file, default, asked=options.output is not None, children=options.children)
         refuse_to_replace([script] if script is not None else [], output)
-    except OSError as error:
-        fail(f"cannot write to {options.output or 'the current folder'}: {error.strerror}")
-    except TraceError as error:
-        fail(str(error))
     if not options.waits:
         os.environ[WAITS] = "0"  # for the processes below, too
     ours = sys.modules["__main__"], os.getpid()
@@ -303,11 +299,8 @@ def _check(name: str, is_module: bool) -> str | None:
     with contextlib.suppress(zipimport.ZipImportError):
         if os.path.isdir(name) or zipimport.zipimporter(name):
             fail(f"cannot run {name}: coldstep run takes a script or -m module")
-    try:
-        with open(name, "rb") as file:
-            begin = file.read(_BEGIN_BYTES)
-    except OSError as error:
-        fail(f"cannot run {name}: {error.strerror}")
+    with or_fail(f"cannot run {name}"), open(name, "rb") as file:
+        begin = file.read(_BEGIN_BYTES)
     if not _may_be_python(name, begin):
         fail(f"cannot run {name}: it is no Python script; give it to its shell, as in coldstep run bash {name}")
     return name

@@ -14,7 +14,7 @@ from coldstep._util.stderr import say
 from coldstep.errors import TraceError
 from coldstep.logs import STDIN, LeftOut, convert
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, echo_pieces, fail
+from coldstep_viewers.commands.output import echo, echo_pieces, fail, or_fail
 from coldstep_viewers.commands.shared import loaded, opened
 from coldstep_viewers.commands.understand.report import show
 from coldstep_viewers.report.json_rows import text
@@ -52,15 +52,11 @@ def command(logs: tuple[str, ...], output: str | None, wanted: Wanted) -> None:
     """
     out = output or _free(Path(logs[0]).resolve() if logs[0] != STDIN else Path("log.txt"))
     progress = _Progress()
-    try:
-        complaints = convert(logs, out, progress)
-    except TraceError as error:
-        progress.end()
-        fail(str(error))
-    except OSError as error:
-        progress.end()
-        fail(f"cannot write {out}: {error.strerror}")
-    progress.end()
+    with or_fail(f"cannot write {out}"):
+        try:
+            complaints = convert(logs, out, progress)
+        finally:
+            progress.end()
     trace = loaded(out)
     if wanted.format == "json":
         echo_pieces(text(trace, indent=2 if sys.stdout.isatty() else None))

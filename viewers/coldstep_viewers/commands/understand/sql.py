@@ -19,9 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from coldstep._util.stderr import say
-from coldstep.errors import TraceError
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
+from coldstep_viewers.commands.output import echo, fail, or_fail
 from coldstep_viewers.commands.shared import needs
 from coldstep_viewers.safe_text import plain
 
@@ -48,12 +47,11 @@ def command(pattern: str, statement: str, wanted: Wanted) -> None:
     """
     with needs("sql"):
         from coldstep_viewers.export import queries
-        from coldstep_viewers.export.sealed import QueryError
     paths = sorted(Path(path) for path in glob(pattern, recursive=True) if os.path.isfile(path))
     if not paths:
         fail(f"no file matches {pattern}")
     wanted.keep(map(str, paths))
-    try:
+    with or_fail():
         # of one file, what is wrong with it is all there is to say
         problem = fail if len(paths) == 1 else lambda text: say(plain(f"left out: {text}"))
         with queries.query(paths, statement, problem) as answer:
@@ -70,8 +68,6 @@ def command(pattern: str, statement: str, wanted: Wanted) -> None:
                 _print(answer.columns, shown)
                 if more:
                     say(f"the first {_MAX_ROWS:,} rows; --format json prints up to {_MAX_OBJECTS:,}")
-    except (TraceError, QueryError) as error:
-        fail(str(error))
 
 
 def _print(columns: list[str], rows: list[dict[str, Any]]) -> None:
