@@ -23,6 +23,7 @@ HOOKS = {
     "uvicorn.protocols.http.h11_impl": "responses:watch_asgi",
     "uvicorn.protocols.http.httptools_impl": "responses:watch_asgi",
     "gunicorn.http.wsgi": "responses:watch_wsgi",
+    "vllm.v1.worker.worker_base": "workers:watch_workers",
     "torch.cuda": "groups:watch_start",
     "torch.distributed": "groups:watch_barriers",
     "torch.cuda.graphs": "groups:watch_captures",

@@ -133,7 +133,8 @@ class WaitLooker:
 
     def _since_when(self, ns: int, idle: int, used: int, seen: Seen | None) -> int:
         """From when on a look counts: the last one, or the begin of the stretch, unless nobody could look for long. It
-        never counts for longer than the thread has used no processor: what it did with that was no wait."""
+        never counts for longer than the thread has used no processor: what it did with that was no wait, unless it
+        turned in a loop to wait."""
         if self._last:
             first, before, used_before = self._last, self._last, self._used
         else:
@@ -141,9 +142,11 @@ class WaitLooker:
             before, used_before = next(((at, had) for at, had in self._ticks if at >= idle), (ns, 0))
             used = self._ticks[-1][1]
         gap, ran = ns - before, max(0, used - used_before)
-        if ran >= _RAN * gap and gap:
+        goes_on = seen is not None and seen == self._open
+        spins = goes_on and seen is not None and seen.spins  # by both looks: that is what it used the processor for
+        if ran >= _RAN * gap and gap and not spins:
             return max(before, ns - max(0, gap - ran))
-        slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS
+        slept = goes_on and not spins and gap <= _ASLEEP_NS
         if ns - first <= _BETWEEN_NS or slept:
             return first
         # where this thread could not run either, a call may have held the interpreter's lock: that is no wait
