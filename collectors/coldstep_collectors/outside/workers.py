@@ -1,4 +1,4 @@
-"""What a worker of vLLM's does before it serves: starts its device, loads a model, tries it out, makes its KV cache."""
+"""What vLLM does before it serves: a worker starts its device, loads a model, tries it out, and makes its KV cache."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ _ROWS = (
     Watch(_MODULE, "compile_or_warm_up_model", "warmup"),
 )
 """The methods of `WorkerBase`, its interface: each platform has a class of its own for them."""
+
+_FUNCTIONS = (
+    Watch("vllm.v1.core.kv_cache_manager", "KVCacheManager.__init__", "kv_cache"),  # the engine's side of it
+    Watch("vllm.utils.gc_utils", "freeze_gc_heap", "gc"),  # collects all generations, at the end of each start
+)
+
+
+def watch_functions(module: Any, around: Around) -> None:
+    """Hook those of the module."""
+    for row in _FUNCTIONS:
+        if row.module == module.__name__:
+            around.watch(row, module)
 
 
 def watch_workers(module: Any, around: Around) -> None:

@@ -522,6 +522,21 @@ class WorkerBase:
     def execute_model(self):
         raise NotImplementedError
 """
+ENGINE = """
+import time
+from vllm.utils.gc_utils import freeze_gc_heap
+
+class KVCacheManager:
+    def __init__(self, config):
+        time.sleep(0.2)
+
+    def allocate_slots(self):
+        time.sleep(0.1)
+
+def start():
+    KVCacheManager(None).allocate_slots()
+    freeze_gc_heap()
+"""
 WORKER = """
 import time
 from types import SimpleNamespace
@@ -568,15 +583,19 @@ with coldstep.trace("run.pftrace", collectors=["outside"]):
     worker.initialize_from_config(None)
     worker.compile_or_warm_up_model()
     worker.execute_model()
+    from vllm.v1.core import kv_cache_manager
+    kv_cache_manager.start()
     assert Worker.load_model is not real
     assert not hasattr(WorkerBase, "determine_available_memory")
 assert Worker.load_model is real
 """
 
 
-def test_what_a_worker_of_vllms_does_before_it_serves_has_phases(tmp_path: Path) -> None:
+def test_what_vllm_does_before_it_serves_has_phases(tmp_path: Path) -> None:
     for folder, name, text in (
         ("v1/worker", "worker_base", WORKERS),
+        ("v1/core", "kv_cache_manager", ENGINE),
+        ("utils", "gc_utils", "import time\ndef freeze_gc_heap():\n    time.sleep(0.3)\n"),
         ("model_executor/model_loader", "default_loader", f"import time\n{LOADER}"),
     ):
         (tmp_path / "vllm" / folder).mkdir(parents=True)
@@ -587,8 +606,8 @@ def test_what_a_worker_of_vllms_does_before_it_serves_has_phases(tmp_path: Path)
         ("load.weights", "org/model", 3)
     ]  # the loader's part of it is no row of its own
     took = {phase: ns // 100_000_000 for phase, ns in trace.intervals[0].phases.items() if ns >= 100_000_000}
-    assert {each: took.get(each) for each in ("device.init", "load.weights", "warmup", "kv_cache")} == {
-        "device.init": 2, "load.weights": 3, "warmup": 4, "kv_cache": 3,
+    assert {each: took.get(each) for each in ("device.init", "load.weights", "warmup", "kv_cache", "gc")} == {
+        "device.init": 2, "load.weights": 3, "warmup": 4, "kv_cache": 5, "gc": 3,
     }  # fmt: skip
 
 
