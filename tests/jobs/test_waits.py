@@ -39,6 +39,7 @@ OF_THIS_PYTHON = {
     "of_thread": ("recv", "Queue.get", 0),
     "thread_join": ("join", "Thread.join", 0),
     "accept": ("poll", "socket.accept", 0),
+    "turns": ("recv", "MessageQueue.dequeue", 0),
 }
 SILENT = ("works_itself", "held", "held_by_another")
 BY_FRAMES = {
@@ -83,7 +84,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Interval]:
     """The further ones, on this Python."""
     zmq = ("zmq_poll", "zmq_recv") if find_spec("zmq") is not None else ()
-    return begun(sys.executable, tmp_path_factory.mktemp("waits"), *OF_THIS_PYTHON, "two_joins", *zmq)
+    return begun(sys.executable, tmp_path_factory.mktemp("waits"), *OF_THIS_PYTHON, "two_joins", "reads", *zmq)
 
 
 @pytest.mark.timing
@@ -122,6 +123,12 @@ def test_work_is_no_wait(name: str, found: dict[str, Interval]) -> None:
 @pytest.mark.parametrize("name", OF_THIS_PYTHON)
 def test_other_waits_have_their_names(name: str, here: dict[str, Interval]) -> None:
     assert kind(longest(here[name])) == OF_THIS_PYTHON[name]
+
+
+@pytest.mark.timing
+def test_who_turns_in_a_loop_for_a_message_waits_and_who_reads_it_works(here: dict[str, Interval]) -> None:
+    assert longest(here["turns"]).ns > 0.6 * here["turns"].unattributed_ns
+    assert here["reads"].waiting == []
 
 
 @pytest.mark.timing

@@ -165,3 +165,8 @@ def of_file(file: Any) -> Args:
         return what | ({"bytes": os.stat(path).st_size} if not os.path.isdir(path) else {})
     except OSError:
         return what
+
+
+def of_model(given: Any) -> Args:
+    """The name of a model: in a folder, or of a repository that has been fetched."""
+    return {"what": given} if isinstance(given, str) and not os.path.exists(given) else of_file(given)

@@ -5,11 +5,10 @@ An asynchronous save counts with what it makes the program wait. Addresses may h
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from coldstep.events import Args
-from coldstep_collectors.outside.around import Call, Watch, of_file
+from coldstep_collectors.outside.around import Call, Watch, of_file, of_model
 
 _LOAD, _SAVE, _FETCH = "load.weights", "checkpoint", "download"
 _NAMES = ("f", "filename", "filepath", "path", "directory")
@@ -44,9 +43,7 @@ def _repository(call: Call) -> Args:
 
 
 def _pretrained(call: Call) -> Args:
-    """A model of transformers': in a folder, or of a repository that has been fetched."""
-    given = call.given(1, "pretrained_model_name_or_path")
-    return {"what": str(given)} if isinstance(given, str) and not os.path.exists(given) else of_file(given)
+    return of_model(call.given(1, "pretrained_model_name_or_path"))
 
 
 _SAFETENSORS = tuple(

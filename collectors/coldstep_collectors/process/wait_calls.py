@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _ANY = 1 << 31  # a pid from there on is negative: the kernel was asked for any child, or for a group of them
 _STDLIB = os.path.join(os.path.dirname(os.__file__), "")
+_PACKAGES = ("/zmq/", "/vllm/")
 _POLL = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4")
 _READ = ("read", "recvfrom", "recvmsg")
 _SLEEP = ("nanosleep", "clock_nanosleep")
@@ -36,13 +37,14 @@ _P_PID = 1  # the first argument of waitid that asks for one process
 
 
 class _Frame(NamedTuple):
-    """A function that waits: what for, its name for people, the kernel's calls it does that by, and whether it calls
-    these itself."""
+    """A function that waits: what for, its name for people, the kernel's calls it does that by, whether it calls
+    these itself, and whether it turns in a loop until what it waits for is there."""
 
     how: WaitingHow
     words: str
     calls: tuple[str, ...]
     itself: bool = False
+    spins: bool = False
 
 
 _LOCK = ("futex",)
@@ -122,6 +124,12 @@ _FRAMES: dict[str, dict[str, _Frame]] = {
         "BaseEventLoop.run_forever": _Frame("poll", "asyncio", _POLL),
     },
     "zmq/sugar/poll.py": {"Poller.poll": _Frame("poll", "Poller.poll", _POLL, True)},
+    "vllm/distributed/utils.py": {"sched_yield": _Frame("recv", "sched_yield", ())},
+    "vllm/distributed/device_communicators/shm_broadcast.py": {
+        # they turn until a message is there, and later poll: what the kernel shows is none of it
+        "MessageQueue.acquire_read": _Frame("recv", "MessageQueue.dequeue", (), spins=True),
+        "MessageQueue.acquire_write": _Frame("recv", "MessageQueue.enqueue", (), spins=True),
+    },
 }
 """By file, and the function's qualified name: the functions that wait, and those that call them."""
 
@@ -132,12 +140,16 @@ class Seen(NamedTuple):
     how: WaitingHow
     where: str
     pid: int | None = None
+    spins: bool = False
+    """Whether it may use a processor meanwhile."""
 
 
 def see(kernel: str | None, codes: Sequence[CodeType]) -> Seen | None:
     """What a thread waits for, by the text of its /proc/…/syscall (None: there is none) and the code of its top frames,
     innermost first. None where it works, and where it waits for the interpreter's lock or one of the program's."""
     known = list(_waiting(codes))
+    if (turns := next((row for row in known if row.spins), None)) is not None:
+        return Seen(turns.how, turns.words, spins=True)
     if kernel is None:
         return Seen(known[-1].how, known[-1].words) if known and known[0].itself else None
     number, *arguments = kernel.split() or [""]
@@ -167,7 +179,7 @@ def _waiting(codes: Sequence[CodeType]) -> Iterator[_Frame]:
 def _module_file(file: str) -> str:
     if file.startswith(_STDLIB):
         return file.removeprefix(_STDLIB)
-    return file[at + 1 :] if (at := file.rfind("/zmq/")) >= 0 else ""
+    return next((file[at + 1 :] for package in _PACKAGES if (at := file.rfind(package)) >= 0), "")
 
 
 def _asked_for(call: str, arguments: Sequence[str]) -> int | None:

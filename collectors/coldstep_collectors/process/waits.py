@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -32,6 +33,7 @@ _TOP = 5  # frames that a wait may have between the kernel and the program
 _MOST = 5_000  # waits: a program that waits shortly, again and again, is not looked at for ever
 _MOST_PROCESSES = 16  # whose processor time is kept of a wait, those that used most
 _MOST_BYTES = 512  # of what the kernel shows of a call
+_TURNS_IN = "vllm.distributed.device_communicators.shm_broadcast"  # the module of all that is known to turn in a loop
 SYSCALL = "/proc/self/task/{}/syscall"
 """Where the kernel shows in which call a thread is."""
 SCHEDULED = "/proc/self/task/{}/schedstat"
@@ -54,6 +56,7 @@ class WaitLooker:
         self._used = 0  # by the thread until then, of a processor
         self._ticks: deque[tuple[int, int]] = deque(maxlen=_TICKS)  # when, and how much it had used by then
         self._open: Seen | None = None
+        self._turning = 0  # since when each tick has seen the thread turn in a loop to wait
         self._looks = self._waits = 0
         self._below: dict[int, int] = {}  # processor time at the last look
         self._since: dict[int, int] = {}  # the same as the wait that is open was first looked at, and when that was
@@ -70,7 +73,9 @@ class WaitLooker:
             if ran is None:
                 self.stop()
                 return
+            held_back = bool(self._ticks) and ns - self._ticks[-1][0] > _HELD_BACK_NS
             self._ticks.append((ns, ran))
+            self._turning = ((not held_back and self._turning) or ns) if self._turns() else 0
             if ns >= self._next:
                 self._next = max(self._next + _EVERY_NS, ns)
                 self._look(ns)
@@ -133,7 +138,8 @@ class WaitLooker:
 
     def _since_when(self, ns: int, idle: int, used: int, seen: Seen | None) -> int:
         """From when on a look counts: the last one, or the begin of the stretch, unless nobody could look for long. It
-        never counts for longer than the thread has used no processor: what it did with that was no wait."""
+        never counts for longer than the thread has used no processor: what it did with that was no wait, unless it
+        turned in a loop to wait."""
         if self._last:
             first, before, used_before = self._last, self._last, self._used
         else:
@@ -141,6 +147,8 @@ class WaitLooker:
             before, used_before = next(((at, had) for at, had in self._ticks if at >= idle), (ns, 0))
             used = self._ticks[-1][1]
         gap, ran = ns - before, max(0, used - used_before)
+        if seen is not None and seen.spins:
+            return max(first, self._turning or ns)  # it used the processor to wait
         if ran >= _RAN * gap and gap:
             return max(before, ns - max(0, gap - ran))
         slept = seen is not None and seen == self._open and gap <= _ASLEEP_NS
@@ -170,6 +178,15 @@ class WaitLooker:
         before |= {"cpu": [[pid, ns] for ns, pid in most]}
         self._sink.emit(Waits(self._last, None, {}, before))
         self._open = None
+
+    def _turns(self) -> bool:
+        """Whether the thread turns in a loop to wait: asked at each tick, as it may work between two looks."""
+        if _TURNS_IN not in sys.modules or self._sink.idle_since() is None:
+            return False
+        from coldstep_collectors.process.wait_calls import see
+
+        seen = see(None, self._codes())
+        return seen is not None and seen.spins
 
     def _see(self) -> Seen | None:
         from coldstep_collectors.process.wait_calls import see  # a process that never waits does without its tables

@@ -484,11 +484,13 @@ def test_orbax_makes_the_program_wait_for_its_asynchronous_save_in_checkpoint(tm
     assert [row.phase for row in trace.transfers] == ["checkpoint", "checkpoint", "load.weights"]
 
 
+LOADER = "class DefaultModelLoader:\n    def load_weights(self, model, model_config):\n        time.sleep(0.2)\n"
+
+
 def test_what_vllm_loads_is_loading_of_weights(tmp_path: Path) -> None:
     loaders = tmp_path / "vllm" / "model_executor" / "model_loader"
     loaders.mkdir(parents=True)
-    loader = "class DefaultModelLoader:\n    def load_weights(self, model, model_config):\n        time.sleep(0.2)\n"
-    (loaders / "default_loader.py").write_text(f"import time\n{loader}")
+    (loaders / "default_loader.py").write_text(f"import time\n{LOADER}")
     text = """
     import coldstep
     with coldstep.trace("run.pftrace", collectors=["outside"]):
@@ -499,6 +501,114 @@ def test_what_vllm_loads_is_loading_of_weights(tmp_path: Path) -> None:
     program.run(text, tmp_path)
     [row] = coldstep.load(tmp_path / "run.pftrace").transfers
     assert (row.phase, row.wall_ns // 100_000_000) == ("load.weights", 2)
+
+
+WORKERS = """
+import time
+
+class WorkerBase:
+    def __init__(self, config, rank=0):
+        self.model_config = config
+
+    def init_device(self):
+        raise NotImplementedError
+
+    def load_model(self):
+        raise NotImplementedError
+
+    def compile_or_warm_up_model(self):
+        raise NotImplementedError
+
+    def execute_model(self):
+        raise NotImplementedError
+"""
+ENGINE = """
+import time
+from vllm.utils.gc_utils import freeze_gc_heap
+
+class KVCacheManager:
+    def __init__(self, config):
+        time.sleep(0.2)
+
+    def allocate_slots(self):
+        time.sleep(0.1)
+
+def start():
+    KVCacheManager(None).allocate_slots()
+    freeze_gc_heap()
+"""
+WORKER = """
+import time
+from types import SimpleNamespace
+import coldstep
+with coldstep.trace("run.pftrace", collectors=["outside"]):
+    import numpy  # as all that loads weights does
+    from vllm.v1.worker.worker_base import WorkerBase
+    from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
+
+    class Worker(WorkerBase):
+        def init_device(self):
+            time.sleep(0.2)
+
+        def load_model(self, *, load_dummy_weights=False):
+            time.sleep(0.1)
+            DefaultModelLoader().load_weights(None, None)
+            return 7
+
+        def determine_available_memory(self):
+            time.sleep(0.2)
+            raise ValueError("too little")
+
+        def initialize_from_config(self, config):
+            time.sleep(0.3)
+
+        def execute_model(self):
+            time.sleep(0.1)
+
+    class CpuWorker(Worker):
+        def compile_or_warm_up_model(self):
+            time.sleep(0.2)
+
+    real = Worker.load_model
+    for _ in range(2):  # of one process, as tests make them: the class is hooked once
+        worker = CpuWorker(SimpleNamespace(model="org/model"), rank=0)
+    assert worker.model_config.model == "org/model"
+    worker.init_device()
+    assert worker.load_model(load_dummy_weights=True) == 7
+    try:
+        worker.determine_available_memory()
+        raise SystemExit("it raised nothing")
+    except ValueError as error:
+        assert str(error) == "too little"
+    worker.initialize_from_config(None)
+    worker.compile_or_warm_up_model()
+    worker.execute_model()
+    from vllm.v1.core import kv_cache_manager
+    kv_cache_manager.start()
+    assert Worker.load_model is not real
+    assert not hasattr(WorkerBase, "determine_available_memory")
+assert Worker.load_model is real
+"""
+
+
+def test_what_vllm_does_before_it_serves_has_phases(tmp_path: Path) -> None:
+    for folder, name, text in (
+        ("v1/worker", "worker_base", WORKERS),
+        ("v1/core", "kv_cache_manager", ENGINE),
+        ("utils", "gc_utils", "import time\ndef freeze_gc_heap():\n    time.sleep(0.3)\n"),
+        ("model_executor/model_loader", "default_loader", f"import time\n{LOADER}"),
+    ):
+        (tmp_path / "vllm" / folder).mkdir(parents=True)
+        (tmp_path / "vllm" / folder / f"{name}.py").write_text(text)
+    program.run(WORKER, tmp_path)
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    assert [(row.phase, row.name, row.wall_ns // 100_000_000) for row in trace.transfers] == [
+        ("load.weights", "org/model", 3)
+    ]  # the loader's part of it is no row of its own
+    took = {phase: ns // 100_000_000 for phase, ns in trace.intervals[0].phases.items() if ns >= 100_000_000}
+    assert {each: took.get(each) for each in ("device.init", "load.weights", "warmup", "kv_cache", "gc")} == {
+        "device.init": 2, "load.weights": 3, "warmup": 4, "kv_cache": 5, "gc": 3,
+    }  # fmt: skip
 
 
 def test_what_transformers_loads_is_loading_of_weights_of_the_class_that_was_asked(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,44 @@ def zmq_poll() -> None:
 @case
 def zmq_recv() -> None:
     of_zmq(receives=True)
+
+
+QUEUE = """
+import os, time
+from contextlib import contextmanager
+
+class MessageQueue:
+    @contextmanager
+    def acquire_read(self, until):
+        while time.monotonic() < until:
+            os.sched_yield()
+        yield
+
+    def dequeue(self, waits, works):
+        now = time.monotonic()
+        with self.acquire_read(now + waits):
+            while time.monotonic() < now + waits + works:
+                pass
+"""
+
+
+def of_vllm(waited: float, worked: float) -> None:
+    """vLLM's queue in shared memory: its reader turns in a loop until there is a message, and then works on it."""
+    folder = FOLDER / "vllm" / "distributed" / "device_communicators"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "shm_broadcast.py").write_text(QUEUE)
+    shm_broadcast: Any = import_module("vllm.distributed.device_communicators.shm_broadcast")
+    shm_broadcast.MessageQueue().dequeue(waited, worked)
+
+
+@case
+def turns() -> None:
+    of_vllm(LASTS_S, 0)
+
+
+@case
+def reads() -> None:
+    of_vllm(0, LASTS_S)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,38 @@ def test_without_the_kernel_only_a_function_that_waits_itself_is_a_wait() -> Non
     assert see(None, []) is None
 
 
+VLLM = "/venv/site-packages/vllm/distributed"
+QUEUE = f"{VLLM}/device_communicators/shm_broadcast.py"
+READS, YIELDS = f"{QUEUE}:MessageQueue.acquire_read", f"{VLLM}/utils.py:sched_yield"
+DEQUEUE = Seen("recv", "MessageQueue.dequeue", spins=True)
+
+
+@x86
+@pytest.mark.parametrize(
+    ("kernel", "names", "seen"),
+    [
+        ("running\n", [YIELDS, f"{QUEUE}:SpinCondition.wait", READS, "contextlib.py:enter", MINE], DEQUEUE),
+        (f"{FUTEX} 0x7f 0x189", [READS, MINE], DEQUEUE),  # it waits for the lock of the interpreter, which we have
+        (f"{POLL} 0x7f", ["/x/zmq/sugar/poll.py:Poller.poll", f"{QUEUE}:SpinCondition.wait", READS], DEQUEUE),
+        (None, [YIELDS, f"{QUEUE}:SpinCondition.wait", READS], DEQUEUE),
+        ("running\n", [f"{QUEUE}:MessageQueue.acquire_read.<locals>.check", READS], DEQUEUE),
+        ("running\n", [YIELDS, f"{QUEUE}:MessageQueue.acquire_write"], DEQUEUE._replace(where="MessageQueue.enqueue")),
+        # near misses: it reads what came, logs, yields for another reason, or is another's function of that name
+        ("running\n", [f"{QUEUE}:MessageQueue.dequeue", MINE], None),
+        ("running\n", ["pickle.py:loads", f"{QUEUE}:MessageQueue.dequeue", MINE], None),
+        ("running\n", ["logging/__init__.py:Handler.acquire", READS], None),
+        ("running\n", [YIELDS, MINE], None),
+        (None, [YIELDS, MINE], None),
+        ("running\n", [MINE, READS], None),
+        ("running\n", ["/app/shm_broadcast.py:MessageQueue.acquire_read"], None),
+    ],
+)
+def test_who_turns_in_a_loop_until_a_message_comes_waits(
+    kernel: str | None, names: list[str], seen: Seen | None
+) -> None:
+    assert see(kernel, frames(*names)) == seen
+
+
 # --- one after another --------------------------------------------------------------------------------------------
 
 
@@ -119,6 +151,7 @@ class Looked:
         self.looker = WaitLooker(sink, lambda: dict(self.cpu))
         monkeypatch.setattr(waits, "now", lambda: self.ns)
         monkeypatch.setattr(WaitLooker, "_see", lambda _: self.seen)
+        monkeypatch.setattr(WaitLooker, "_turns", lambda _: self.seen is not None and self.seen.spins)
         monkeypatch.setattr(WaitLooker, "_used_so_far", lambda _: self.used)
         monkeypatch.setattr(WaitLooker, "_ran_so_far", lambda _: self.used)
 
@@ -245,6 +278,32 @@ def test_processor_time_is_that_of_the_wait(looked: Looked) -> None:
     before = looked.sink.events[-1].before
     assert before["cpu"] == [[7, S], [8, S // 2]]
     assert 2.2 * S < before["within_ns"] < 2.8 * S
+
+
+def test_who_turns_in_a_loop_uses_a_processor_and_waits_from_one_look_to_the_next(looked: Looked) -> None:
+    def turn(until: float, seen: Seen | None) -> None:
+        while looked.ns < until * S:
+            looked.used += S // 10
+            looked.until(looked.ns / S + 0.1, seen)
+
+    turn(2, None)  # works
+    turn(4, DEQUEUE)
+    turn(6, None)
+    turn(6.3, DEQUEUE)
+    turn(8, RECV)  # nor does who uses a processor wait in a call of the kernel's
+    looked.looker.stop()
+    rows = [(name, end - begin) for begin, end, name, _ in looked.drawn()]
+    assert rows[0][0] == "MessageQueue.dequeue"
+    assert 1.4 < rows[0][1] <= 1.9
+    assert sum(lasted for _, lasted in rows[1:]) < 0.3
+
+
+def test_a_gap_in_the_looks_at_who_turns_in_a_loop_is_no_wait(looked: Looked) -> None:
+    looked.until(2, DEQUEUE)
+    looked.ns += 3 * S // 2  # whoever held the interpreter's lock: it may have been the thread itself
+    looked.until(5, DEQUEUE)
+    looked.looker.stop()
+    assert len(list(looked.drawn())) == 2
 
 
 @pytest.mark.parametrize("at", ["a look", "the end"])

@@ -191,6 +191,8 @@ PHASES = (
     Phase("capture", "CUDA graph capture", "#c2a24a", "#a98f3f", "bright_green"),
     Phase("checkpoint", "saving a checkpoint", "#4f9c8f", "#8ccfc4", "bright_green"),
     Phase("data", "data loading", "#a3c9a8", "#4c7352", "bright_green"),
+    Phase("warmup", "warm-up runs", "#6b9a5e", "#9cc78f", "bright_green"),
+    Phase("kv_cache", "making the KV cache", "#8aa68f", "#5f7f66", "bright_green"),
     Phase("execute", "execution", "#3f9f4a", "#58c064", "green"),
     Phase("transfer", "transfer", "#9bd09f", "#3d7a44"),
     Phase("gc", "garbage collection", "#a8877c", "#a58478"),
