@@ -77,10 +77,10 @@ class Process:
         return self._below.unwatch()
 
     def rank(self) -> int | None:
-        """This process's rank, where torch.distributed or jax.distributed was started."""
+        """This process's rank, where torch.distributed or jax.distributed was started; of one alone there is none."""
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            return int(distributed.get_rank())
+            return int(distributed.get_rank()) if distributed.get_world_size() > 1 else None
         if "jax" not in sys.modules:
             return None
         from coldstep_collectors.jax._private.started import process_index

@@ -16,7 +16,7 @@ from coldstep.candidates import Candidate
 from coldstep.clock import now
 from coldstep.errors import contained, interrupts
 from coldstep.events import Args, Finding
-from coldstep.places import location_of
+from coldstep.places import is_installed, location_of
 from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps.call_sites import CallSites, class_of
 from coldstep_collectors.torch._private import ahead
@@ -247,7 +247,8 @@ class TorchCalls:
             if place is not None and thing is not None:
                 private.keep_site(frame, location_of(place))
                 code = getattr(private.unwrapped(thing), "__code__", None)
-                if code is not None and not self._sites.is_users(code.co_filename):
+                is_others = code is not None and not self._sites.is_users(code.co_filename)
+                if is_others or is_installed(place.f_code.co_filename):
                     return  # a library compiles a function of its own, which the program need not call
                 is_module = isinstance(thing, self._torch.nn.Module)
                 calling = tuple(self._calling_forward(type(thing))) if is_module else ()

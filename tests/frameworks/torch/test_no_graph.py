@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ def test_a_wrapped_model_of_which_no_graph_is_compiled_runs_eagerly(tmp_path: Pa
     done = run(PROGRAM, tmp_path)
     assert done.stdout == "{}\n", "PyTorch counts no graph"
     trace = coldstep.load(tmp_path / "t.pftrace")
+    assert trace.processes[0].rank is None, "a group of one process has no ranks"
     [finding] = [row for row in trace.findings if row.kind == "silent_eager"]
     assert finding.text == "torch.compile compiled no graph: DistributedDataParallel.forward runs eagerly"
     assert finding.evidence
@@ -64,3 +66,17 @@ def test_what_a_library_compiles_of_its_own_need_not_be_called(tmp_path: Path) -
     subprocess.run([sys.executable, "-m", "coldstep", "run", "t.py"], cwd=tmp_path, check=True, capture_output=True)
     found = [row.text for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "uncompiled"]
     assert found == ["nobody called what torch.compile returned for <lambda>, and nothing was compiled"]
+
+
+@pytest.mark.torch
+def test_nor_what_an_installed_program_compiles_of_its_own(tmp_path: Path) -> None:
+    """As `vllm serve`: its package is the program, and its user cannot call anything of it."""
+    package = tmp_path / "lib" / "site-packages" / "server"
+    package.mkdir(parents=True)
+    (package / "helpers.py").write_text(LIBRARY)
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("import server.helpers\n")
+    command = [sys.executable, "-m", "coldstep", "run", "-o", "t.pftrace", "-m", "server"]
+    env = os.environ | {"PYTHONPATH": str(package.parent)}
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=env)
+    assert not [row.text for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "uncompiled"]
