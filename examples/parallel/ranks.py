@@ -56,7 +56,9 @@ def runs(folder: Path) -> Iterator[Run]:
                 ranks = sorted(steps, key=lambda process: trace.processes[process].rank or 0)
                 made = Run(curve, n, [compiles[process] for process in ranks], [*record.counted.values()])
                 for spent in map(steps.__getitem__, ranks):
-                    made.compile_ns.append(sum(ns for phase, ns in spent.items() if trace.vocabulary.compiles(phase)))
+                    made.compile_ns.append(
+                        sum(ns for phase, ns in spent.items() if trace.vocabulary.is_compiling(phase))
+                    )
                 if trace.recompiles:
                     spent_ns = sum(row.cost_ns for row in trace.recompiles)
                     made.again = f"{trace.recompiles[0].cause} {duration(spent_ns)}"

@@ -57,8 +57,8 @@ def _offers() -> Iterator[Offer]:
         return
     before: list[str] = []
     for folder in folders:
-        for entry, text in _distributions(folder):
-            if text and _name(entry) not in map(_name, before):
+        for entry in _distributions(folder):
+            if (text := _offered_text(f"{folder}/{entry}")) and _name(entry) not in map(_name, before):
                 yield from _parsed(text)
             before.append(entry)
 
@@ -68,42 +68,30 @@ def _is_plain(folder: str) -> bool:
     return not folder.endswith(".egg") and (os.path.isdir(folder) or not os.path.exists(folder))
 
 
-def _distributions(folder: str) -> Iterator[tuple[str, str]]:
-    """Each distribution of a folder, coldstep's own first: the folder that describes it, and what it offers."""
+def _distributions(folder: str) -> list[str]:
+    """What a folder says of each distribution that it holds, a folder in it; coldstep's own first."""
     try:
-        at = os.open(folder, os.O_RDONLY)
+        entries = [entry for entry in os.listdir(folder) if entry[-5:].lower() == "-info"]
     except OSError:
-        return
-    try:
-        entries = [entry for entry in os.listdir(at) if entry[-5:].lower() == "-info"]
-        entries.sort(key=lambda entry: not entry.startswith("coldstep"))
-        for entry in entries:
-            if entry.lower().endswith(_KINDS):
-                yield entry, _offered_text(at, entry)
-    except OSError:
-        pass  # it is no folder
-    finally:
-        os.close(at)
+        return []
+    entries.sort(key=lambda entry: not entry.startswith("coldstep"))
+    return [entry for entry in entries if entry.lower().endswith(_KINDS)]
 
 
 def _name(entry: str) -> str:
     return entry.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
 
 
-def _offered_text(at: int, distribution: str) -> str:
-    """What a distribution in an open folder offers, where something of it is for coldstep."""
+def _offered_text(distribution: str) -> str:
+    """What a distribution offers, where something of it is for coldstep."""
     try:
-        # of a hundred files one is of interest: by its whole path, or as text, each takes twice as long
-        file = os.open(f"{distribution}/entry_points.txt", os.O_RDONLY, dir_fd=at)
-    except OSError:
-        return ""
-    try:
-        read = os.read(file, os.fstat(file).st_size)
+        # of a hundred files one is of interest: to read them as text takes three times as long
+        # (through a file object: a signal's handler that raises between two calls would lose a bare descriptor)
+        with open(f"{distribution}/entry_points.txt", "rb", buffering=0) as file:
+            read = file.read()
         return read.decode() if b"[coldstep." in read else ""
     except (OSError, UnicodeDecodeError):
         return ""
-    finally:
-        os.close(file)
 
 
 def _parsed(text: str) -> Iterator[Offer]:
