@@ -144,6 +144,12 @@ def test_what_is_no_rank_or_imports_no_package_is_not(tmp_path: Path, program: s
     assert begun(tmp_path, program, **env) == "False\n"
 
 
+def test_what_imports_vllm_is_watched_before_vllm_imports_torch(tmp_path: Path) -> None:
+    """Its engine and its workers are no ranks of a launcher, and torch takes a second of their start."""
+    (tmp_path / "vllm.py").write_text("import sys\nprint('coldstep.session' in sys.modules)")
+    assert begun(tmp_path, "import slow, vllm") == "True\n"
+
+
 def test_a_rank_that_imports_coldstep_first_has_one_coldstep(tmp_path: Path) -> None:
     program = "import coldstep, slow, sys; from coldstep import session; print(session.active() is not None)"
     assert begun(tmp_path, program, RANK="0") == "True\n"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-BEGINS = ("jax", "tensorflow", "torch_xla", "torch._dynamo", "triton")
-"""With the import of one of these a process may compile. `import torch` alone cannot."""
+BEGINS = ("jax", "tensorflow", "torch_xla", "torch._dynamo", "triton", "vllm")
+"""With the import of one of these a process may compile. `import torch` alone cannot; what imports vLLM will."""
 _NO_PACKAGES = ("coldstep", "coldstep_collectors", "coldstep_viewers")
 _HELPERS = (
     "multiprocessing.resource_tracker",
