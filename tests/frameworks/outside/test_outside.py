@@ -411,9 +411,10 @@ def test_the_line_that_first_touches_mapped_weights_is_named_with_what_it_read(t
     trace = coldstep.load(tmp_path / "run.pftrace")
     [row] = trace.transfers
     assert (row.name, row.mapped) == (f"model.{suffix}", True)
-    assert row.wall_ns / 1e9 == pytest.approx(measured["load"], rel=0.1, abs=0.005)
+    # another thread may keep the interpreter's lock for 5 ms at a time
+    assert row.wall_ns / 1e9 == pytest.approx(measured["load"], rel=0.1, abs=0.02)
     before = trace.intervals[0]
-    assert before.unattributed_ns / 1e9 == pytest.approx(measured["touch"] + 0.2, rel=0.1, abs=0.005)
+    assert before.unattributed_ns / 1e9 == pytest.approx(measured["touch"] + 0.2, rel=0.1, abs=0.02)
     own = measured["read"]  # none from a disk that is memory
     assert (row.read_later_bytes is None) == (own is None)
     if own:
