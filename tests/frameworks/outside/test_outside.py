@@ -411,10 +411,9 @@ def test_the_line_that_first_touches_mapped_weights_is_named_with_what_it_read(t
     trace = coldstep.load(tmp_path / "run.pftrace")
     [row] = trace.transfers
     assert (row.name, row.mapped) == (f"model.{suffix}", True)
-    # another thread may keep the interpreter's lock for 5 ms at a time
-    assert row.wall_ns / 1e9 == pytest.approx(measured["load"], rel=0.1, abs=0.02)
+    assert row.wall_ns / 1e9 == pytest.approx(measured["load"], rel=0.1, abs=0.005)
     before = trace.intervals[0]
-    assert before.unattributed_ns / 1e9 == pytest.approx(measured["touch"] + 0.2, rel=0.1, abs=0.02)
+    assert before.unattributed_ns / 1e9 == pytest.approx(measured["touch"] + 0.2, rel=0.1, abs=0.005)
     own = measured["read"]  # none from a disk that is memory
     assert (row.read_later_bytes is None) == (own is None)
     if own:
@@ -693,8 +692,8 @@ def test_autotuning_takes_what_pytorch_prints_and_says_whether_it_pays(tuned: tu
     assert printed is not None
     whole = float(printed[1]) + float(printed[2])
     [row] = trace.autotuning
-    assert (row.compile_ns + row.timing_ns) / 1e9 == pytest.approx(whole, rel=0.02, abs=0.02)
-    assert trace.intervals[1].phases["autotune"] / 1e9 == pytest.approx(whole, rel=0.02, abs=0.02)
+    assert (row.compile_ns + row.timing_ns) / 1e9 == pytest.approx(whole, rel=0.02, abs=0.005)
+    assert trace.intervals[1].phases["autotune"] / 1e9 == pytest.approx(whole, rel=0.02, abs=0.005)
     assert row.choices == int(printed[3])
     assert row.operation.startswith("packed_linear(64x192, ")
     assert row.winner in said

@@ -28,14 +28,15 @@ def name_by_lines(rows: Rows, locations: Locations, nameless: Iterable[tuple[Int
     stamps = [sample[0] for sample in samples]
     read = _reads(rows, samples)
     seen: dict[int, Counter[Stack]] = defaultdict(Counter)
-    reads: dict[int, Counter[Stack]] = defaultdict(Counter)
+    reads: dict[int, Counter[tuple[Stack | None, Stack]]] = defaultdict(Counter)
     intervals: dict[int, Interval] = {}
     for interval, start, end in nameless:
         intervals[interval.index] = interval
         for at in range(bisect_left(stamps, start), bisect_left(stamps, end)):
             _, took, stack = samples[at]
             seen[interval.index][stack] += took
-            reads[interval.index][stack] += read[at]
+            since, size = read[at]
+            reads[interval.index][since, stack] += size
     for index, stacks in seen.items():
         interval = intervals[index]
         left = interval.unattributed_ns
@@ -45,23 +46,40 @@ def name_by_lines(rows: Rows, locations: Locations, nameless: Iterable[tuple[Int
         for line, ns in _by_line(stacks, named).most_common():
             interval.sampled[line] = took = min(left, ns)
             left -= took
-        interval.read_bytes = {line: size for line, size in _by_line(reads[index], named).items() if size}
+        interval.read_bytes = _by_reader(reads[index], named)
         if missed := min(left, held):
             interval.sampled[HELD] = missed
 
 
-def _reads(rows: Rows, samples: list[tuple[int, int, Stack]]) -> list[int]:
-    """Of each sample: how much was read from disk in its time, once weights had been mapped."""
+def _reads(rows: Rows, samples: list[tuple[int, int, Stack]]) -> list[tuple[Stack | None, int]]:
+    """Of each sample: how much was read from disk since the last one, once weights had been mapped, and where the
+    program was then; None where it mapped them meanwhile."""
     mapped = min((piece.end for piece in rows.slices if piece.args.get("mapped")), default=None)
     points = sorted(rows.counters.get(READ, []))
     if mapped is None or not points:
-        return [0] * len(samples)
+        return [(None, 0)] * len(samples)
     stamps = [ns for ns, _ in points]
 
     def value(ns: int) -> float:
         return points[max(0, bisect_right(stamps, ns) - 1)][1]
 
-    return [round(max(0.0, value(ns) - value(max(mapped, ns - took)))) if ns > mapped else 0 for ns, took, _ in samples]
+    reads: list[tuple[Stack | None, int]] = []
+    last, before = 0, None
+    for ns, took, stack in samples:
+        size = round(max(0.0, value(ns) - value(max(mapped, ns - took)))) if ns > mapped else 0
+        reads.append((before if last > mapped else None, size))
+        last, before = ns, stack
+    return reads
+
+
+def _by_reader(reads: Counter[tuple[Stack | None, Stack]], named: dict[Stack, str]) -> dict[str, int]:
+    """What each line had read. Between looks at two lines either may have, and of a tenth each line reads some."""
+    sizes = summed(
+        (named[stack], size)
+        for (since, stack), size in reads.items()
+        if since is None or named.get(since) == named[stack]
+    )
+    return {line: size for line, size in sizes.items() if size > _LEAST_SHARE * reads.total()}
 
 
 def _samples(rows: Rows, locations: Locations) -> tuple[int, list[tuple[int, int, Stack]]]:
