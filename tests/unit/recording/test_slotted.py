@@ -66,6 +66,50 @@ def test_one_without_an_object_so_far_has_fields() -> None:
     assert replace(Later(1), two="c") == Later(1, "c")
 
 
+@pytest.mark.parametrize("so_far", range(5))
+def test_each_object_takes_and_refuses_the_same_values(so_far: int) -> None:
+    @slotted
+    class Of:
+        one: int
+        two: str = "b"
+        kept: list[int] = field(default_factory=list)
+
+    kind: Any = Of
+    before = [kind(0) for _ in range(so_far)]
+    for values, named, message in (
+        ((), {}, "one"), ((), {"two": "c"}, "one"), ((1, "c", [], 4), {}, "positional"),
+        ((1,), {"one": 2}, "multiple values"), ((1,), {"four": 4}, "unexpected keyword argument 'four'"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=message):
+            kind(*values, **named)
+    after = [kind(1), kind(1, "c"), kind(1, kept=[3]), kind(two="d", one=2)]
+    assert list(map(repr, after)) == [
+        f"{Of.__qualname__}(one={one}, two={two!r}, kept={kept})"
+        for one, two, kept in ((1, "b", []), (1, "c", []), (1, "b", [3]), (2, "d", []))
+    ]
+    assert len({id(each.kept) for each in before + after}) == so_far + 4
+
+
+@pytest.mark.parametrize("refused_first", [False, True])
+def test_the_first_object_is_made_as_any_other(refused_first: bool) -> None:
+    @slotted_object
+    class First:
+        name: str
+        length: int = 0
+        seen: dict[str, int] = field(default_factory=dict)
+
+        def __post_init__(self) -> None:
+            self.length = len(self.name)
+
+    kind: Any = First
+    if refused_first:
+        with pytest.raises(TypeError, match="nam"):
+            kind(nam="four")
+    made = [kind("four"), kind(name="four"), kind("four", seen={})]
+    assert [(each.name, each.length, each.seen) for each in made] == [("four", 4, {})] * 3
+    assert made[0].seen is not made[1].seen
+
+
 def test_what_is_derived_from_one_has_its_fields_too() -> None:
     row = Longer("a", [1], 2)
     assert [each.name for each in fields(row)] == ["name", "kept", "at", "more"]

@@ -14,6 +14,7 @@ Class = TypeVar("Class", bound=type)
 _MISSING: Any = type("Missing", (), {})()
 _OF_DATACLASS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__init__")
 _NOT_COPIED = ("__dict__", "__weakref__")
+_FEW = 3  # objects: a class has often no more, and to compile its `__init__` takes as long as to fill ten
 
 
 if TYPE_CHECKING:
@@ -69,9 +70,15 @@ def slotted_object(cls: Class) -> Class:
         for name in _OF_DATACLASS:
             setattr(made, name, getattr(whole, name))
 
+    without = list(range(_FEW))
+
     def begin(self: Any, *values: Any, **named: Any) -> None:
-        if (written := _initializer(made, body, names)) is not None:
-            made.__init__ = written
+        defaults = _defaults(made, body, names)
+        if without and defaults is not None and _is_filled(self, defaults, values, named):
+            del without[:1]  # two threads may come here at a time
+            return
+        if defaults is not None:
+            made.__init__ = _initializer(made, defaults)
         else:
             complete()
         made.__init__(self, *values, **named)
@@ -81,23 +88,43 @@ def slotted_object(cls: Class) -> Class:
     return result
 
 
-def _initializer(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Any:
-    """Its `__init__`; None where only `dataclass` knows how that is to be: fields of a base, or by keyword alone."""
+Defaults = dict[str, tuple[Any, Any]]
+"""Of each field its default and what makes that, or `_MISSING`."""
+
+
+def _defaults(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Defaults | None:
+    """None where only `dataclass` knows them: fields of a base, or by keyword alone."""
     if any(hasattr(base, "__dataclass_fields__") for base in made.__bases__):
         return None
-    parameters, lines, known = ["self"], ["pass"], {"MISSING": _MISSING}
+    defaults: Defaults = {}
     for name in names:
-        default: Any = body.get(name, _MISSING)
-        factory: Any = _MISSING
-        if isinstance(default, _Field):
-            about = default.about
-            if not about.keys() <= {"default", "default_factory"}:
-                return None
-            default, factory = about.get("default", _MISSING), about.get("default_factory", _MISSING)
-        known[f"_default_{name}"], known[f"_make_{name}"] = default, factory
-        has_default = default is not _MISSING or factory is not _MISSING
-        parameters.append(f"{name}=_default_{name}" if has_default else name)
-        value = name if factory is _MISSING else f"_make_{name}() if {name} is MISSING else {name}"
+        value = body.get(name, _MISSING)
+        about = value.about if isinstance(value, _Field) else {"default": value}
+        if not about.keys() <= {"default", "default_factory"}:
+            return None
+        defaults[name] = about.get("default", _MISSING), about.get("default_factory", _MISSING)
+    return defaults
+
+
+def _is_filled(self: Any, defaults: Defaults, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Give an object its fields; False where `__init__` must refuse these values."""
+    given = dict(zip(defaults, values, strict=False)) | named
+    needed = {name for name, each in defaults.items() if each == (_MISSING, _MISSING)}
+    if len(given) != len(values) + len(named) or not needed <= given.keys() <= defaults.keys():
+        return False
+    for name, (default, make) in defaults.items():
+        setattr(self, name, given[name] if name in given else default if make is _MISSING else make())
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+    return True
+
+
+def _initializer(made: Any, defaults: Defaults) -> Any:
+    parameters, lines, known = ["self"], ["pass"], {"MISSING": _MISSING}
+    for name, (default, make) in defaults.items():
+        known[f"_default_{name}"], known[f"_make_{name}"] = default, make
+        parameters.append(name if default is make is _MISSING else f"{name}=_default_{name}")
+        value = name if make is _MISSING else f"_make_{name}() if {name} is MISSING else {name}"
         lines.append(f"self.{name} = {value}")
     if hasattr(made, "__post_init__"):
         lines.append("self.__post_init__()")
