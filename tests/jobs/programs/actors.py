@@ -43,7 +43,8 @@ def drive():
     print(ray.get([killed.step.remote(3), killed.step.remote(4)]))
     ray.kill(killed)
     try:
-        ray.get(killed.step.remote(3))
+        while True:  # it may answer before that reaches it
+            ray.get(killed.step.remote(3))
     except ray.exceptions.RayActorError as error:
         print(type(error).__name__)
     print(ray.get([task.remote(3)]), ray.get([stays.step.remote(3), stays.step.remote(5)]))

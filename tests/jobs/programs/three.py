@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import time
 
-SECONDS = 6
+SECONDS = 9  # as long as kills come
 
 
 def compiles():
