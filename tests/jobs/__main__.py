@@ -1,4 +1,5 @@
-"""`make jobs`: every kind of job, kills and crowds, in tables; with words, the tables that these name."""
+"""`make jobs`: every kind of job, rows beside those of one process, kills and crowds, in tables; with words, the tables
+that these name."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from jobs.crowds import CROWDS
 from jobs.kills import RUNS, killed
 from jobs.kinds import KINDS, held
+from jobs.rows import WORKS, compared
 
 
 def kinds() -> int:
@@ -24,6 +26,22 @@ def kinds() -> int:
             ran = held(kind, Path(folder))
         failed += bool(ran.failures)
         _row(kind.name, f"`{kind.traced}`", ran.processes, ran.compiles, ran.recompiles, _verdict(ran.failures))
+    return failed
+
+
+def rows() -> int:
+    """What a process compiles in a job, beside the same work in one process."""
+    _head("work", "compiles, recompiles alone", "in each process of the job", "every row equal")
+    failed = 0
+    for work in WORKS:
+        with tempfile.TemporaryDirectory() as folder:
+            found = compared(work, Path(folder))
+        if found is None:
+            _row(work.name, "", "", f"not run: {work.needs} is not installed")
+            continue
+        failed += bool(found.failures)
+        counts = [f"{len(each)}, {sum(bool(row[2]) for row in each)}" for each in (found.alone, *found.job)]
+        _row(work.name, counts[0], "; ".join(counts[1:]), _verdict(found.failures))
     return failed
 
 
@@ -63,7 +81,7 @@ def _verdict(failures: list[str]) -> str:
     return "yes" if not failures else f"**no**: {'; '.join(failures)}"
 
 
-TABLES: dict[str, Callable[[], int]] = {"kinds": kinds, "kills": kills, "crowds": crowds}
+TABLES: dict[str, Callable[[], int]] = {"kinds": kinds, "rows": rows, "kills": kills, "crowds": crowds}
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or list(TABLES)

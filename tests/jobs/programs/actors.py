@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import doubler
 import ray
 from counting import jax_counted
 
@@ -22,19 +23,7 @@ def task(n):
     return value
 
 
-@ray.remote(num_cpus=0)
-class Model:
-    """Compiles, and once anew, in a worker of its own."""
-
-    def __init__(self):
-        self.jax, self.count = jax_counted()
-        self.double = self.jax.jit(lambda x: x * 2)
-
-    def step(self, n):
-        """A value, by a program for its shape."""
-        value = float(self.double(self.jax.numpy.ones(n)).sum())
-        self.count()
-        return value
+Model = ray.remote(num_cpus=0)(doubler.Model)
 
 
 def drive():
