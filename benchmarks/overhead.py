@@ -40,7 +40,7 @@ import reading
 import coldstep
 
 MARKS = 2_000  # steps per sample of the marks: as many as may well come between two visits of the drain
-DRAINED = 20_000  # steps per sample of the drain
+DRAINED = 40_000  # steps per sample of the drain: of up to 20,000 its thread reads the file back as the trace ends
 STEPS = 100  # steps per sample of the 1 ms step
 LAYERS = 8  # of what is compiled
 COMPILES = 4  # times as many rounds for a compile: XLA's own threads differ by a fifth from one to the next
@@ -111,11 +111,15 @@ def thread_ns(run: Callable[[int], None]) -> float:
 
 
 def drain_ns() -> float:
-    """CPU nanoseconds per step of all other threads, the trace's end included: none works but the drain."""
+    """CPU nanoseconds per step of all other threads, the trace's end included: none works but the drain. A full
+    garbage collection would fall to whatever thread allocates when one is due."""
+    gc.disable()
     process, thread = time.process_time_ns(), time.thread_time_ns()
     with tracing():
         run_steps(DRAINED)
-    return (time.process_time_ns() - process - time.thread_time_ns() + thread) / DRAINED
+    spent = time.process_time_ns() - process - time.thread_time_ns() + thread
+    gc.enable()
+    return spent / DRAINED
 
 
 def sampling_ns() -> float:

@@ -7,6 +7,9 @@ import linecache
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+_GO_ON = (")", "]", "}", "else", "elif", "except", "finally", "#")
+"""What stands as far left as an outermost statement, and begins none."""
+
 
 def with_around(file: str, line: int, wanted: str) -> int | None:
     """The line of the innermost `with` around a line, where that enters `wanted`, and nothing else."""
@@ -51,13 +54,28 @@ def _statements(file: str) -> tuple[ast.stmt, ...]:
     return tuple(node for node in walked(file) if isinstance(node, ast.stmt))
 
 
-def walked(file: str) -> Iterator[ast.AST]:
-    """All nodes of a file's tree; none of one that cannot be parsed."""
+def walked(file: str, within: range | None = None) -> Iterator[ast.AST]:
+    """All nodes of a file's tree, or of the lines `within` it, where these can be parsed alone; none of a file that
+    cannot be parsed."""
+    lines = linecache.getlines(file)
+    if within is not None:
+        lines = ["\n"] * (within.start - 1) + lines[within.start - 1 : within.stop - 1]
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return iter(())
+        return walked(file) if within is not None else iter(())
     return ast.walk(tree)
+
+
+def statement_around(file: str, line: int) -> range:
+    """The lines of the outermost statement that a line is in, as their indentation has it."""
+    lines = linecache.getlines(file)
+    first = next((at for at in range(min(line, len(lines)), 0, -1) if _is_head(lines[at - 1])), 1)
+    return range(first, next((at for at in range(line + 1, len(lines) + 1) if _is_head(lines[at - 1])), len(lines) + 1))
+
+
+def _is_head(text: str) -> bool:
+    return not text[0].isspace() and not text.startswith(_GO_ON)
 
 
 def _first(node: ast.stmt) -> int:

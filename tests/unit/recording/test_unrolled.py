@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coldstep_collectors.unrolled import Operation, _loops, unrolled
+from coldstep_collectors.unrolled import Operation, _loops_in, unrolled
 
 LOOP = "def roll(x):\n    for _ in range(20):\n        x = x * 2\n        x = x + layer(x)\n    return x\n"
 LAYER = "def layer(x):\n    return x.sin()\n"
@@ -40,7 +40,44 @@ def test_the_loop_is_named_and_only_files_that_may_hold_it_are_read(
     assert loop is not None
     assert (loop["location"], loop["turns"]) == ({"file": str(roll), "line": 2, "function": "roll"}, 20)
     assert (loop["operations"], loop["called"]) == (60, 20)
-    assert read == [str(roll)]
+    assert set(read) == {str(roll)}
+
+
+def test_no_file_is_read_where_no_operation_comes_as_often_as_a_loop_has_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (roll := tmp_path / "roll.py").write_text(LOOP)
+    operations = [Operation(f"operation {n % 8}", [(str(roll), 3, "roll")], []) for n in range(56)]
+    monkeypatch.setattr(linecache, "getlines", lambda *_: pytest.fail("a file was read"))
+    assert unrolled(operations) is None
+
+
+# around it: what an outermost statement's lines, by their indentation, would get wrong
+AROUND = {
+    "nothing": ("", ""),
+    "functions": (
+        "def before():\n    for _ in x:\n        pass\n\n\n",
+        "\n\ndef after():\n    return [y for y in x]\n",
+    ),
+    "a class": ("class Model:\n    for _ in range(3):\n        pass\n", ""),
+    "what goes on at the left": ("if x:\n    pass\nelse:\n    pass\n", "# a remark\n"),
+    "text at the left": ('TEXT = """\nfor a in b:\n"""\n', 'TEXT = """\nwhile a:\n"""\n'),
+    "brackets at the left": ("call(\nx for x in y\n)\n", "call(\nx\n)\n"),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("at_left", ["", '    text = """\nfor a in b:\n    """\n', "    call(\nx\n)\n", "# a remark\n"])
+def test_the_loop_is_found_whatever_stands_around_it_in_the_file(tmp_path: Path, around: str, at_left: str) -> None:
+    before, behind = AROUND[around]
+    head, rest = LOOP.split("\n", 1)
+    loop = f"{head}\n{at_left}{rest}"
+    (roll := tmp_path / "roll.py").write_text(before + loop + behind)
+    line = roll.read_text().split("\n").index("    for _ in range(20):") + 1
+    operations = [Operation(name, [(str(roll), line + 1, "roll")], []) for _ in range(20) for name in ("mul", "add")]
+    found = unrolled(operations)
+    assert found is not None
+    assert (found["location"]["line"], found["turns"]) == (line, 20)
 
 
 def test_turns_with_inputs_of_their_own_are_layers_where_they_are_alike_in_shape(tmp_path: Path) -> None:
@@ -87,7 +124,7 @@ def test_a_file_is_parsed_without_a_collection_of_the_programs_objects(tmp_path:
     gc.collect()
     phases.clear()
     try:
-        assert len(_loops(str(file))) == 1000
+        assert len(_loops_in(str(file), range(1, 2001))) == 1000
     finally:
         gc.callbacks.remove(watch)
     assert len(phases) <= 2

@@ -714,14 +714,17 @@ def written(jaxpr: Any, place: Args, is_users: Callable[[str], bool]) -> list[Op
     defined at `place` inwards; none where JAX does not show them."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     inputs = {id(each) for each in jaxpr.invars}
-    equations = []
+    equations: list[Operation] = []
+    known: dict[Any, tuple[Line, ...]] = {}
     for each in jaxpr.eqns[:MOST]:
         traceback = each.source_info.traceback
         if not hasattr(traceback, "raw_frames"):
             return []
+        if (lines := known.get(traceback)) is None:  # a thousand equations come from a few places
+            lines = known[traceback] = _lines_of(traceback, place, is_users)
         read = [at for value in each.invars if (at := id(value)) in inputs]
         shape = str(getattr(each.outvars[0].aval, "shape", "")) if each.outvars else ""
-        equations.append(Operation(each.primitive.name, _lines_of(traceback, place, is_users), read, shape))
+        equations.append(Operation(each.primitive.name, lines, read, shape))
     return equations
 
 
@@ -749,7 +752,7 @@ def _of_callback(equation: Any, is_users: Callable[[str], bool]) -> Line | None:
     return (users[0], traceback.code_addr2line(*users[1:]), users[1].co_name) if users is not None else None
 
 
-def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> list[Line]:
+def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> tuple[Line, ...]:
     """The user's lines of a traceback, outermost first, from the function that is defined at `place` on."""
     lines: list[Line] = []
     for code, at in zip(*traceback.raw_frames(), strict=True):  # innermost first
@@ -757,7 +760,7 @@ def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> l
             lines.append((file, traceback.code_addr2line(code, at), code.co_name))
         if (code.co_firstlineno, file) == (place["line"], place["file"]):
             break
-    return lines[::-1]
+    return tuple(lines[::-1])
 
 
 def _leaf(aval: Any, value: Any) -> Leaf:
