@@ -55,6 +55,49 @@ if pid:
     print(*statuses)
 """
 
+LATE = """
+import time
+
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters())
+
+def train():
+    for _ in range(4):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        time.sleep(0.01)
+
+def compile_late():
+    train()
+    time.sleep(0.5)
+    step(torch.ones(3))
+
+def mark_late():
+    time.sleep(0.5)
+    for n in (2, 3):
+        with coldstep.step():
+            step(torch.ones(n))
+"""
+
+SILENT = """
+import resource
+
+def pages():
+    if not (pid := os.fork()):
+        os._exit(0)
+    return os.wait4(pid, 0)[2].ru_minflt
+
+untraced = min(pages() for _ in range(5))
+with coldstep.trace("block.pftrace", children=True):
+    traced = min(pages() for _ in range(5))
+    pid = os.fork()
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+    print(traced - untraced)
+else:
+    step(torch.ones(3))
+"""
+
 
 @pytest.mark.torch
 def test_a_childs_first_compile_may_be_on_any_thread_in_a_handler_or_below_a_silent_child(tmp_path: Path) -> None:
@@ -87,3 +130,36 @@ def test_a_child_that_records_nothing_leaves_no_file_and_no_word_however_it_ends
     assert [path.name for path in tmp_path.glob("*.pftrace")] == ["block.pftrace"]
     trace = coldstep.load(tmp_path / "block.pftrace")
     assert [(row.kind, row.step) for row in trace.intervals if row.kind == "step"] == [("step", 0)]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("ends", "steps", "before_ns"),
+    [
+        ("train()\nin_child(compile_late)", 4, 0),
+        ("for _ in range(3):\n    with coldstep.step(): pass\nwith coldstep.step(): in_child(mark_late)", 2, 5e8),
+    ],
+)
+def test_a_child_that_compiles_late_has_its_own_steps_from_the_fork_on(
+    ends: str, steps: int, before_ns: float, tmp_path: Path
+) -> None:
+    (tmp_path / "late.py").write_text(f"{FORKS}\n{LATE}\n{ends}")
+    done = run("coldstep", "run", "late.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    trace = coldstep.load(tmp_path / "late.pftrace")
+    child = trace.processes[1]
+    assert (child.how, child.ended) == ("fork", "ok")
+    assert child.wall_ns > 5e8
+    rows = [row for row in trace.intervals if row.process == 1]
+    assert [row.step for row in rows if row.kind == "step"] == [*range(steps)]
+    assert rows[0].kind == "before"
+    assert rows[0].wall_ns >= before_ns
+
+
+@pytest.mark.torch
+def test_a_child_writes_to_few_pages_of_its_parents_and_records_nothing_behind_the_block(tmp_path: Path) -> None:
+    (tmp_path / "silent.py").write_text(f"{FORKS}\n{SILENT}")
+    done = run("python", "silent.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 250  # each is 4 KB copied, and 3 to 6 µs; 340 where all was made anew at once
+    assert [path.name for path in tmp_path.glob("*.pftrace")] == ["block.pftrace"]

@@ -39,6 +39,13 @@ def snapshot() -> Snapshot:
     return best
 
 
+def snapshot_of(ns: int) -> Snapshot:
+    """As it would have been at `ns`, a while ago."""
+    read = snapshot()
+    ago = read.monotonic_ns - ns
+    return Snapshot(ns, read.boottime_ns - ago, read.realtime_ns - ago, read.uncertainty_ns)
+
+
 def time_of_day(realtime_ns: int) -> str:
     """A time as ISO 8601 in UTC, to the millisecond; `datetime` would be an import for this alone."""
     seconds, ns = divmod(realtime_ns, 1_000_000_000)

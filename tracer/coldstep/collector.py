@@ -99,6 +99,10 @@ class Sink(Protocol):
 class StepSink(Sink, Protocol):
     """For collectors that know of the program's steps, or of calls that may be steps."""
 
+    def awake(self) -> bool:
+        """Whether the trace is on. Asked first in a hook that is not `guarded`: in a fork's child all that the hook
+        knows is its parent's until then."""
+
     @property
     def infers(self) -> bool:
         """Whether calls that may be the program's steps are to be seen: it may mark none, and has marked none so
@@ -201,9 +205,10 @@ class Collector(Protocol):
     inferred.
     One whose words coldstep does not have (a stack, tracks, phases, causes, findings of its own) declares them as the
     attribute `vocabulary`, a `coldstep.vocabulary.Words`: they go into the trace, and whoever reads it has them.
-    One that must know of a fork has a method `forked()`, called in a fork's child that is of a job, at once, where it
-    only forgets what is of its parent alone; one with threads of its own has `begin_in_fork()`, called there once there
-    is something to record, on the thread that the child's trace is of. Of a child's only these are stopped.
+    One that must know of a fork has a method `forked()`, called in a fork's child that is of a job, before the first
+    guarded hook that runs there: it only forgets what is of its parent alone. One with threads of its own has
+    `begin_in_fork()`, called there once there is something to record, on the thread that the child's trace is of. Of
+    a child's only these are stopped.
     One that knows this process's rank in a job has a method `rank() -> int | None`, asked before `start` and again
     after the block.
     """

@@ -8,7 +8,6 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from os import getpid
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,6 @@ _MAX_JUDGED_STEPS = 20_000  # of a run that is read back as it ends: about a sec
 _SAYS_NOTHING_S = 10.0  # a part of a job that has lived so long is worth a file whatever it did
 _LEAVES_WITHIN_S = 1.0  # a program that leaves by `os._exit`
 _MOST_INTERRUPTIONS = 20  # of the end of a trace that the rest of it is still done after
-_LOADED_AS_IT_OPENS = ("coldstep.recording.recorder", "coldstep.job.lost", "coldstep.job.parts")
 _active: Session | None = None
 _places: dict[int, Session] = {}  # by process, for a fork's child begins anew; `setdefault` lets one of two threads in
 
@@ -76,7 +74,7 @@ class Session:
         """The trace in one line, once the block has ended."""
         self._words: dict[str, Any] = {}
         self._viewers: dict[str, Offer] = {}
-        self._buffers = buffers = Buffers(self.speak, held=options.part)
+        self._buffers = buffers = Buffers(self.speak, self.begin_anew, held=options.part)
         hold_s = _SAYS_NOTHING_S if options.part else 0.0
         self._drain = drain = Drain(buffers, self._open, self._busy, self._written, self._cannot_go_on, hold_s)
         self.steps = steps = Steps(buffers, options.infer)
@@ -98,7 +96,7 @@ class Session:
         self.partial = self.attached.partial
         """The collectors that could not be attached wholly."""
         # marks look all these up, and should find them at once
-        self.emit, self.note = buffers.emit, buffers.note
+        self.emit, self.note, self.settle = buffers.emit, buffers.note, drain.settle
         self.in_own_process, self.in_parent = buffers.in_own_process, buffers.in_parent
         self.append: Callable[[Event], None] = buffers.emit if options.part else buffers.append
         """Keep an event; for marks, which have just seen that the trace is active."""
@@ -123,7 +121,7 @@ class Session:
 
     def report(self) -> str:
         """The text of `coldstep report`, once the block has ended; of `coldstep run`'s trace, when that will be."""
-        if self._buffers.is_on:
+        if self.in_own_process():
             if self.options.joinable:
                 return f"The trace goes on until the script ends; then: coldstep report {self.path}"
             raise RuntimeError("report() reads the finished file: call it after the with block")
@@ -227,29 +225,27 @@ class Session:
             self.options.job.introduce(row, is_fork=self._buffers.is_fork)
         self.sink.hurries = row.how == "ray"  # which ends a worker as soon as its driver has the result
 
-    def settle(self) -> None:
-        """Before a fork whose child is of the job: it must know all that was compiled here."""
-        for name in _LOADED_AS_IT_OPENS:  # by the drain, maybe now: in the child such an import would never end
-            if name in sys.modules:
-                import_module(name)
-        if self.is_written and any(buffer.ledger for buffer in list(self._buffers.all)):
-            self._drain.flush()
+    def in_child(self) -> None:
+        """In a fork's child, which may be about to run another program: only what cannot wait until it records."""
+        self._buffers.fall_asleep(for_ever=self.options.job is None)
+        self.last_word.in_child()
+        self.steps.window, self.steps.open = None, {}  # a profiler, and steps, of its parent's
 
-    def begin_anew(self) -> None:
-        """In a fork's child that is of the job: it has recorded nothing so far. No more is done here, since it may be
-        about to run another program."""
+    def begin_anew(self, forked_ns: int) -> None:
+        """In a fork's child that is of the job, before the first that may be recorded there."""
         self._parents = getattr(self._drain, "recorder", None)
         self._drain.begin_anew()
         self.append = self.emit
-        for part in (self.steps, self.sink, self.listeners, self.ahead, self._stderr):
+        for part in (self.steps, self.sink, self.listeners, self.ahead, self._stderr, self.last_word):
             part.begin_anew()
         options = self.options
         options.device, options.judged, options.ready_after, options.stacks = OFF, False, None, False
-        self._started = clock.snapshot()
+        self._started = clock.snapshot_of(forked_ns)
         self._taken = [self._stop_drain]
         if options.job is not None:
             options.job.in_child()
         self.attached.forked()
+        take_place(self)
 
     def speak(self) -> None:
         """From here on all is written: a part of a job has something to record. In hooks, too: it does not wait."""
@@ -324,7 +320,7 @@ class Session:
 
     def _exits(self, code: Any = 0) -> None:
         """The program leaves by `os._exit`, at once: only what is known already is written. Forks often end so."""
-        if self.in_own_process() and self.is_written:
+        if self._buffers.is_on and self.in_own_process() and self.is_written:
             self._row.ended, self._row.error = how_it_ended(SystemExit(code))
             self._end_ns = now()
             if self._buffers.is_fork:
@@ -333,6 +329,7 @@ class Session:
 
     def finish(self, error: BaseException | None) -> None:
         """Stop the collectors and close the file; in a fork's child, which has no part in the trace, do nothing."""
+        self._buffers.stay_asleep()
         try:
             self._say_end(error)
         except BaseException as raised:  # by a listener, as an open step ends, or by a signal handler

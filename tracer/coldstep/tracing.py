@@ -238,6 +238,7 @@ def _place_of(session: Session) -> Session:
     Raises RuntimeError inside a trace that nothing joins.
     """
     deadline = time.monotonic() + _PATIENCE_S
+    active()  # a fork's child, whose place is its parent's trace's, knows that only from here on
     while (outer := take_place(session)) is not session:
         if outer.options.joinable and outer is active():
             break
@@ -256,16 +257,20 @@ def _watch_forks() -> None:
 
 
 def _before_fork() -> None:
-    session = active()
-    if session is not None and session.steps.window is not None:
-        session.steps.window.pause()
-    if session is not None and session.options.job is not None:
+    """No profiler may run in a child, and one of the job must know all that was compiled here."""
+    if (session := parents()) is None:
+        return
+    job, window = session.options.job, session.steps.window
+    if job is not None:
+        job.before_fork()
+    if not session.in_parent():
+        return  # a fork's child that has recorded nothing
+    if window is not None:
+        window.pause()
+    if job is not None:
         session.settle()
 
 
 def _in_child() -> None:
     if (session := parents()) is not None:
-        session.last_word.in_child()
-        if session.options.job is not None:
-            session.begin_anew()
-            take_place(session)
+        session.in_child()

@@ -92,6 +92,7 @@ class Children:
         self._pythons = 0  # those that run the user's own Python
         self._forks: list[tuple[int, str]] = []  # of which the process is not known yet: when, what it had imported
         self._forks_told = 0
+        self._framework = ""  # what this process has imported, once a fork has asked
         self._undo: list[Callable[[], str | None]] = []
         self._has_door: Callable[[int], bool] | None = None
 
@@ -191,8 +192,9 @@ class Children:
         self._known[process.pid] = child
 
     def _forked(self, frame: FrameType) -> None:
-        if (framework := _own_framework()) and _compiler_above(frame) is None:
-            self._forks.append((now(), framework))
+        self._framework = self._framework or _own_framework()
+        if self._framework and _compiler_above(frame) is None:
+            self._forks.append((now(), self._framework))
 
     # --- looks ------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class ToldSteps:
         """`told`, of what `runs` the program's loop: between two of its calls nothing is under way."""
 
         def tell(owner: Any, what: str, is_over: bool) -> None:
-            if not self._on:
+            if not (self._on and self._sites.awake()):
                 return
             if runs and not is_over:
                 self._sites.between_calls()

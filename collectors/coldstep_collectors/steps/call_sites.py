@@ -24,6 +24,8 @@ class CallSites:
         self._sink = sink
         self._places = Places()
         self._users: dict[str, bool] = {}
+        self.awake = sink.awake
+        """To be asked first in each hook."""
         self.between_calls = sink.between_calls
         """To be called by whoever sees calls, where the program is between two of them."""
         self.tell = sink.emit

@@ -81,7 +81,7 @@ class JaxCalls:
         return ended
 
     def _fast_ended(self, jitted: Any, frame: FrameType, args: Any, kwargs: Any, output: Any) -> None:
-        if not self._undo:
+        if not (self._undo and self._sites.awake()):
             return
         try:
             known = self._jitted.get(id(jitted))
@@ -95,7 +95,7 @@ class JaxCalls:
 
     def _slow_ended(self, frame: FrameType) -> None:
         try:
-            if not self._undo or (call := private.called(frame)) is None:
+            if not (self._undo and self._sites.awake()) or (call := private.called(frame)) is None:
                 return
             fun, args, kwargs, output = call
             function = self._made_of(fun)

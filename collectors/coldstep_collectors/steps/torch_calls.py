@@ -124,7 +124,9 @@ class TorchCalls:
 
     def dynamo_imported(self, _: ModuleType) -> list[str]:
         """The first optimizer that is made imports Dynamo: it is made only then."""
-        if self._on and self._made is not None and private.is_making_optimizer(sys._getframe(1)):
+        if not (self._on and self._sites.awake()):
+            return []
+        if self._made is not None and private.is_making_optimizer(sys._getframe(1)):
             ns = now()
             self._made.calls.append((ns, ns))
         return []
@@ -154,7 +156,7 @@ class TorchCalls:
     # --- optimizers -------------------------------------------------------------------------------------------
 
     def _step_begins(self, optimizer: Any, frame: FrameType) -> bool:
-        if not self._on:
+        if not (self._on and self._sites.awake()):
             return False
         self._between_calls(None)
         begin = now()
@@ -176,7 +178,7 @@ class TorchCalls:
         return candidate is not None
 
     def _step_ended(self, optimizer: Any) -> None:
-        if not self._on:
+        if not (self._on and self._sites.awake()):
             return
         begun = self._begun.pop((id(optimizer), get_ident()), None)
         if begun is not None:
@@ -211,7 +213,7 @@ class TorchCalls:
         return made
 
     def _optimizer_made(self, optimizer: Any, frame: FrameType) -> None:
-        if not self._on:
+        if not (self._on and self._sites.awake()):
             return
         ns = now()
         with contained(self._fail):
@@ -228,7 +230,7 @@ class TorchCalls:
             self._made = candidate
 
     def _scaler_updated(self, frame: FrameType) -> None:
-        if not self._on:
+        if not (self._on and self._sites.awake()):
             return
         with contained(self._fail):
             key = "scaler", id(frame.f_code), frame.f_lasti, get_ident()
@@ -296,7 +298,7 @@ class TorchCalls:
         return self._begins(("ahead", id(what)), caller, named)
 
     def _begins(self, which: object, wrapper: FrameType, function: Callable[[], Any]) -> Callable[[], None]:
-        if not self._on:
+        if not (self._on and self._sites.awake()):
             return _nothing
         self._between_calls(None)  # what is to be recorded of it begins before it
         begin = now()

@@ -69,7 +69,7 @@ class Transformed:
 
     def _ended(self, frame: FrameType) -> None:
         with contained(self._failed):
-            transforms = private.transforms()
+            transforms = private.transforms() if self._sites.awake() else []
             code = getattr(private.given(frame.f_locals.get("fun")), "__code__", None) if transforms else None
             if code is None or not self._sites.is_users(code.co_filename):
                 return

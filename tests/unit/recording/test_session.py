@@ -646,7 +646,7 @@ def test_a_closed_stderr_is_nobody_elses_descriptor(tmp_path: Path) -> None:
 
 
 def test_what_is_asked_for_late_is_written_where_it_was_in_time() -> None:
-    buffers = Buffers(lambda: None, held=False)
+    buffers = Buffers(lambda: None, lambda _: None, held=False)
     inner = Begin(10, "wait", "execute", "execute")
 
     def other() -> None:

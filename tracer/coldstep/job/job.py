@@ -33,6 +33,8 @@ class Job:
     """The pid of its first process."""
     inherited_rank: str = ""
     """The RANK that the process above had: one that a launcher started as a rank has another."""
+    rank_before_fork: str = ""
+    """The RANK that this process had as it forked last: a child looks at it only where it records something."""
     name: str = ""
     """What this process is called, unless it gets a name of its own; empty: as its command."""
 
@@ -66,9 +68,13 @@ class Job:
         if row.how == "ray":
             row.command = [f"{_RAY}{rays_title()}"]  # as the system shows it, and not Ray's twenty words for it
 
+    def before_fork(self) -> None:
+        """This process forks."""
+        self.rank_before_fork = os.environ.get("RANK", "")
+
     def in_child(self) -> None:
         """In a fork's child, which is no rank of its own."""
-        self.inherited_rank = os.environ.get("RANK", "")
+        self.inherited_rank = self.rank_before_fork
 
     def tell_children(self) -> None:
         """Have the processes that this one starts belong to it."""

@@ -173,7 +173,7 @@ class Attached:
 
         @wraps(hook)
         def guard(*args: Any, **kwargs: Any) -> Any:
-            if not buffers.is_on or collector in inert:
+            if not (buffers.is_on or buffers.awake()) or collector in inert:
                 return None
             try:
                 return hook(*args, **kwargs)

@@ -7,10 +7,13 @@ and there is no lock for a fork to catch held.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
+from _thread import RLock
 from collections import deque
 from collections.abc import Callable
+from importlib import import_module
 from operator import itemgetter
 from os import getpid
 from queue import Empty, SimpleQueue
@@ -32,6 +35,7 @@ _BURST_NS = 2_000_000
 _MAX_BULK_EVENTS = 100_000
 _BULK = (Slice, Counter)
 _PATIENCE_S = 30.0
+_loaded_as_it_opens = {"coldstep.recording.recorder", "coldstep.job.lost", "coldstep.job.parts"}
 
 
 @slotted
@@ -59,11 +63,14 @@ class Buffer:
 class Buffers:
     """The buffers of all threads of one session: they take events while its trace is on, and in its process alone.
 
-    Those of a part of a job are `held` until there is something worth a file: then `speak()` is called.
+    Those of a part of a job are `held` until there is something worth a file: then `speak()` is called. Those of
+    a fork's child are asleep until any hook or mark runs in it: then `wake()` makes all its own, with when it began.
     """
 
-    def __init__(self, speak: Callable[[], None], *, held: bool) -> None:
-        self._speak = speak
+    def __init__(self, speak: Callable[[], None], wake: Callable[[int], None], *, held: bool) -> None:
+        self._speak, self._wake = speak, wake
+        self._slept: RLock | None = None  # made in a fork's child, where no thread of its parent's can hold it
+        self._is_asleep, self._forked_ns = False, 0
         self._notes: set[str] = set()
         self.is_on = False
         """Whether the trace has begun, and has not ended."""
@@ -93,11 +100,38 @@ class Buffers:
             return False
         return True
 
+    def fall_asleep(self, *, for_ever: bool) -> None:
+        """In a fork's child, which mostly records nothing: each object that it writes to costs it a page. One that is
+        of no job is inert."""
+        self._is_asleep = not for_ever and (self.is_on or self._is_asleep)
+        self._slept = RLock() if self._is_asleep else None
+        self._forked_ns, self.is_on = now(), False
+
+    def stay_asleep(self) -> None:
+        """The block has ended: nothing of it is recorded in this fork's child."""
+        self._is_asleep = False
+
+    def awake(self) -> bool:
+        """Whether the trace is on here. For hooks, before they use what they know of the process: in a fork's child
+        that is its parent's until this has been asked."""
+        return self.is_on or (self._slept is not None and self._woken(self._slept))
+
+    def _woken(self, slept: RLock) -> bool:
+        with slept:
+            if self._is_asleep:
+                self._is_asleep = False  # a signal's handler in the midst of this sees a trace that is off
+                self._wake(self._forked_ns)
+                self.is_on = True
+        return self.is_on and getpid() == self._pid
+
     def in_own_process(self) -> bool:
-        """False in a fork's child, where this copy of the session becomes inert, and after the trace."""
-        if getpid() != self._pid:
-            self.is_on = False
-        return self.is_on
+        """False after the trace, and in a fork's child that is of no job: there this copy of the session is inert."""
+        if self.is_on and getpid() == self._pid:
+            return True
+        if self._slept is not None:
+            return self._woken(self._slept)
+        self.is_on = False
+        return False
 
     def in_parent(self) -> bool:
         """Whether this is the process that the trace is of, and no fork's child."""
@@ -105,7 +139,7 @@ class Buffers:
 
     def emit(self, event: Event) -> None:
         """Keep `event`, if the trace is on here. See `coldstep.collector.Sink`."""
-        if self.is_on and self.in_own_process() and (not self.held or self._keeps(event)):
+        if self.in_own_process() and (not self.held or self._keeps(event)):
             self.append(event)
 
     def _keeps(self, event: Event) -> bool:
@@ -251,6 +285,18 @@ class Drain:
         while self._thread.is_going_on and time.monotonic() < deadline:
             with contextlib.suppress(Empty):
                 reply.get(timeout=0.5)
+                return
+
+    def settle(self) -> None:
+        """Before a fork whose child is of the job: it must know all that was compiled here. What this thread imports
+        now would never end there."""
+        for name in [*_loaded_as_it_opens]:
+            if name in sys.modules:
+                import_module(name)
+                _loaded_as_it_opens.discard(name)
+        for buffer in self.buffers.all:
+            if buffer.ledger and not self.buffers.held:
+                self.flush()
                 return
 
     def stop(self, last: Callable[[], object], within_s: float = _PATIENCE_S) -> None:

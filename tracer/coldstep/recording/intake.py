@@ -59,7 +59,7 @@ class Intake:
         self.garbage = GarbageWatch(self._buffers.emit)
         """Watches while anything compiles."""
         self.idle_since = idle_since
-        self.emit, self.note = self._buffers.emit, self._buffers.note
+        self.emit, self.note, self.awake = self._buffers.emit, self._buffers.note, self._buffers.awake
         self.import_hook = attached.import_hook
         self.state, self.when_imported, self.guarded = attached.state, attached.when_imported, attached.guarded
         self.wake, self.meanwhile = drain.wake, drain.afterwards
@@ -89,9 +89,9 @@ class Intake:
         return f"c{next(self._ids)}"
 
     def compile_opened(self) -> None:
-        thread = threading.get_ident()
+        is_on, thread = self._buffers.awake(), threading.get_ident()
         self._open[thread] = self._open.get(thread, 0) + 1
-        if self._buffers.is_on:
+        if is_on:
             self.garbage.install()
             if not self._buffers.is_on:  # the trace has ended on another thread, perhaps before that
                 self.garbage.remove()

@@ -47,14 +47,15 @@ class LastWord:
         self._exits = exits
         self._fd = -1
         self._undo: list[Callable[[], None]] = []
+        self._sees_exits = [True]
 
     def listen(self, file: str) -> None:
         """From now on."""
         self._fd = above_stderr(os.open(file, os.O_WRONLY | os.O_APPEND))
         self._arm()
         self._undo += [
-            _around(signal, "signal", after=lambda number, *_: self._arm() if number == _TERM else None),
-            _around(os, "_exit", before=self._exits),
+            _around(signal, "signal", [True], after=lambda number, *_: self._arm() if number == _TERM else None),
+            _around(os, "_exit", self._sees_exits, before=self._exits),
         ]
 
     def _arm(self) -> None:
@@ -84,8 +85,13 @@ class LastWord:
 
     def in_child(self) -> None:
         """In a fork's child, which dies of the signal as it would, and does not write."""
+        self._sees_exits.clear()
         if self._fd >= 0:
             self._write_to(os.devnull)
+
+    def begin_anew(self) -> None:
+        """There, before the first that may be recorded."""
+        self._sees_exits.append(True)
 
     def goes_on(self, file: str) -> None:
         """In a fork's child that now has a file of its own."""
@@ -138,10 +144,15 @@ def _is_faulthandlers() -> bool:
 
 
 def _around(
-    owner: Any, name: str, before: Callable[..., object] | None = None, after: Callable[..., object] | None = None
+    owner: Any,
+    name: str,
+    is_on: list[bool],
+    before: Callable[..., object] | None = None,
+    after: Callable[..., object] | None = None,
 ) -> Callable[[], None]:
-    """Have `before` or `after` called with what `owner.name` is called with; returns what undoes that."""
-    real, is_on = getattr(owner, name), [True]
+    """While there is something in `is_on`, have `before` or `after` called with what `owner.name` is called with;
+    returns what undoes that."""
+    real = getattr(owner, name)
 
     @wraps(real)
     def around(*args: Any, **kwargs: Any) -> Any:
