@@ -77,7 +77,7 @@ class Hook:
 
     __slots__ = ("forms", "of", "unseen")
 
-    def __init__(self, unseen: str | None, forms: tuple[Form, ...], of: str = "") -> None:
+    def __init__(self, unseen: str | None, *forms: Form, of: str = "") -> None:
         self.unseen, self.forms, self.of = unseen, forms, of
 
     def form(self) -> Form | None:

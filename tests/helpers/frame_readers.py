@@ -69,7 +69,7 @@ def a_signals_handler() -> Any:
 
 @reader
 def a_hook() -> Any:
-    hook = names.Hook(None, (names.Form("m:f", ("newer",)), names.Form("m:f", ("older",))))
+    hook = names.Hook(None, names.Form("m:f", ("newer",)), names.Form("m:f", ("older",)))
 
     def program(older: int) -> Any:
         return hook.local(sys._getframe())

@@ -110,70 +110,62 @@ PYTHON_DISPATCH, REAL_TRACE = "jit_cpp_cache_miss", "trace_to_jaxpr"
 """The test events that are listened for."""
 _DISPATCHED = Unseen("Python dispatches", DISPATCHES)
 _BEFORE = Unseen("whether anything was compiled before the trace")
-LISTENER = Hook(_DISPATCHED, (Form("jax._src.util:test_event_listener", versions="0.4.38-"),))
-DISPATCHED = Hook(
-    _DISPATCHED, (Form("jax._src.pjit:_pjit_call_impl_python", says=(PYTHON_DISPATCH,), versions="0.7.2-"),)
-)
+LISTENER = Hook(_DISPATCHED, Form("jax._src.util:test_event_listener", versions="0.4.38-"))
+DISPATCHED = Hook(_DISPATCHED, Form("jax._src.pjit:_pjit_call_impl_python", says=(PYTHON_DISPATCH,), versions="0.7.2-"))
 TRACED = Hook(
     Unseen("whether a trace was made anew, or found again", COMPILES),
-    (Form("jax._src.interpreters.partial_eval:trace_to_jaxpr", says=(REAL_TRACE,), versions="0.9-"),),
+    Form("jax._src.interpreters.partial_eval:trace_to_jaxpr", says=(REAL_TRACE,), versions="0.9-"),
     of="jax._src.pjit:_trace_for_jit",  # before 0.9 a phase called tracing is always a real trace
 )
 AVALS = Hook(
     Unseen("the arguments that a program is compiled for"),
-    (
-        Form("jax._src.core:Jaxpr.with_consts", versions="0.11-"),  # which is whole by itself since it holds constants
-        Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-0.10"),
-    ),
+    Form("jax._src.core:Jaxpr.with_consts", versions="0.11-"),  # which is whole by itself since it holds constants
+    Form("jax._src.core:ClosedJaxpr", ("in_avals",), versions="0.4.35-0.10"),
 )
 ONE_LEVEL = Hook(
     Unseen("the structure of arguments, and None in them"),
-    (
-        Form("jax.tree_util:default_registry.flatten_one_level_with_keys", versions="0.4.38-"),
-        Form("jax._src.tree_util", ("default_registry", "_registry_with_keypaths"), versions="0.4.35-0.4"),
-    ),
+    Form("jax.tree_util:default_registry.flatten_one_level_with_keys", versions="0.4.38-"),
+    Form("jax._src.tree_util", ("default_registry", "_registry_with_keypaths"), versions="0.4.35-0.4"),
 )
 IS_CLEAN = Hook(
     Unseen("whether a mark stands in code that is being traced"),
-    (Form("jax._src.core:trace_state_clean", versions="0.4.35-"),),
+    Form("jax._src.core:trace_state_clean", versions="0.4.35-"),
 )
 MEASURE = Hook(
     Unseen(
         "when a phase begins and ends (this version of jax.monitoring does not report it)", COMPILES, RECOMPILES, PHASES
     ),
-    (Form("jax._src.dispatch:log_elapsed_time", versions="0.4.35-"),),
+    Form("jax._src.dispatch:log_elapsed_time", versions="0.4.35-"),
 )
 """Needed only where `jax.monitoring` does not report when a phase begins (before 0.6)."""
 START_BACKEND = Hook(
-    Unseen("the start of backends", PHASES), (Form("jax._src.xla_bridge:_init_backend", versions="0.4.35-"),)
+    Unseen("the start of backends", PHASES), Form("jax._src.xla_bridge:_init_backend", versions="0.4.35-")
 )
 PLUGINS = Hook(
     Unseen("how long the libraries of devices take to load", PHASES),
-    (Form("jax._src.xla_bridge:discover_pjrt_plugins", versions="0.4.35-"),),
+    Form("jax._src.xla_bridge:discover_pjrt_plugins", versions="0.4.35-"),
 )
-BACKENDS = Hook(_BEFORE, (Form("jax._src.xla_bridge:backends_are_initialized", versions="0.4.35-"),))
-COMPILATIONS = Hook(_BEFORE, (Form("jax._src.interpreters.pxla:_cached_compilation.cache_info", versions="0.4.35-"),))
+BACKENDS = Hook(_BEFORE, Form("jax._src.xla_bridge:backends_are_initialized", versions="0.4.35-"))
+COMPILATIONS = Hook(_BEFORE, Form("jax._src.interpreters.pxla:_cached_compilation.cache_info", versions="0.4.35-"))
 TRACES = Hook(
     Unseen("which functions had been compiled before the trace", RECOMPILES),
-    (Form("jax._src.interpreters.partial_eval:trace_to_jaxpr.cache_keys", versions="0.9-"),),
+    Form("jax._src.interpreters.partial_eval:trace_to_jaxpr.cache_keys", versions="0.9-"),
 )
 """Is asked for only where something may have been."""
 
 _MADE_OF = Unseen("which programs grad and vmap made of a function", RECOMPILES)
-VMAP = Hook(_MADE_OF, (Form("jax._src.pjit:_pjit_batcher", versions="0.4.35-"),))
-JVP = Hook(_MADE_OF, (Form("jax._src.pjit:_pjit_jvp", versions="0.4.35-"),))
+VMAP = Hook(_MADE_OF, Form("jax._src.pjit:_pjit_batcher", versions="0.4.35-"))
+JVP = Hook(_MADE_OF, Form("jax._src.pjit:_pjit_jvp", versions="0.4.35-"))
 LINEARIZE = Hook(
     _MADE_OF,
-    (Form("jax._src.pjit:_pjit_linearize", versions="0.7-"),),
+    Form("jax._src.pjit:_pjit_linearize", versions="0.7-"),
     of="jax._src.pjit:_pjit_transpose_fancy",  # before, there was no such rule
 )
-PARTIAL_EVAL = Hook(_MADE_OF, (Form("jax._src.pjit:_pjit_partial_eval", versions="0.4.35-"),))
+PARTIAL_EVAL = Hook(_MADE_OF, Form("jax._src.pjit:_pjit_partial_eval", versions="0.4.35-"))
 TRANSPOSE = Hook(
     _MADE_OF,
-    (
-        Form("jax._src.pjit:_pjit_transpose_fancy", versions="0.7-"),
-        Form("jax._src.pjit:_pjit_transpose", versions="0.4.35-0.6"),
-    ),
+    Form("jax._src.pjit:_pjit_transpose_fancy", versions="0.7-"),
+    Form("jax._src.pjit:_pjit_transpose", versions="0.4.35-0.6"),
 )
 TRANSFORMS = {
     "vmap": VMAP,
@@ -186,7 +178,7 @@ TRANSFORMS = {
 
 PMAP = Hook(
     Unseen("which functions jax.pmap compiles", RECOMPILES),
-    (Form("jax._src.pmap:_cached_shard_map", says=("_fun", "fun", "in_tree"), versions="0.9-"),),
+    Form("jax._src.pmap:_cached_shard_map", says=("_fun", "fun", "in_tree"), versions="0.9-"),
     of="jax._src.pmap:CachedShardMap",  # before, pmap was made another way, and is not looked into
 )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from coldstep_collectors.names import Form, Hook
 
-STARTS_CUDA = Hook(None, (Form("torch.cuda:_lazy_init", versions="2.5-"),))
+STARTS_CUDA = Hook(None, Form("torch.cuda:_lazy_init", versions="2.5-"))
 """PyTorch calls it before anything that needs the device."""
-BUILDS = Hook(None, (Form("torch.utils.cpp_extension:_jit_compile", versions="2.5-"),))
+BUILDS = Hook(None, Form("torch.utils.cpp_extension:_jit_compile", versions="2.5-"))
 """Builds an extension, or loads it."""
-TRIES = Hook(None, (Form("triton.runtime.autotuner:Autotuner._bench", versions="3.0-"),))
+TRIES = Hook(None, Form("triton.runtime.autotuner:Autotuner._bench", versions="3.0-"))
 """Times one choice of Triton's autotuner."""

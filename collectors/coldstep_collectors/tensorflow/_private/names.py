@@ -12,7 +12,7 @@ _NEWEST = "2.21-"
 
 
 def _hook(unseen: str | None, path: str, *has: str) -> Hook:
-    return Hook(unseen, (Form(path, has, versions=_NEWEST),))
+    return Hook(unseen, Form(path, has, versions=_NEWEST))
 
 
 TRACE = _hook(

@@ -32,259 +32,233 @@ _WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
 
 # --- spans ----------------------------------------------------------------------------------------------------
 
-LOGGER = Hook(_SPANS, (Form("torch._dynamo.utils:get_chromium_event_logger", versions="2.5-"),))
+LOGGER = Hook(_SPANS, Form("torch._dynamo.utils:get_chromium_event_logger", versions="2.5-"))
 EVENTS = Hook(
-    _SPANS,
-    (Form("torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"), versions="2.5-"),),
+    _SPANS, Form("torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"), versions="2.5-")
 )
 _FORWARD = Form(_COMPILE, says=("dynamo",), versions="2.6-")
 _FORWARD_AFTER_ITS_REASONS = Form(_COMPILE, says=("_compile.compile_inner", "frame_phase_timing"), versions="2.5-2.5")
-FORWARD = Hook(_FRAMES, (_FORWARD, _FORWARD_AFTER_ITS_REASONS))
+FORWARD = Hook(_FRAMES, _FORWARD, _FORWARD_AFTER_ITS_REASONS)
 """Names that announce a frame's compile, first in `says`. Without it one of another name would be taken for none."""
 TOLD = Hook(
     Unseen(
         "graph breaks, and compiles refused at the limit of variants (this version of PyTorch tells of neither)", BREAKS
     ),
-    (_FORWARD,),
+    _FORWARD,
 )
 """Where it is missing, a frame is announced only after the reasons why its earlier variants did not do."""
 CONTEXT = Hook(
     Unseen("which forward a backward that is compiled later belongs to"),
-    (Form("torch._guards:CompileContext.try_get", versions="2.5-"),),
+    Form("torch._guards:CompileContext.try_get", versions="2.5-"),
 )
 COMPILED = Hook(
     Unseen("whether anything was compiled before the trace"),
-    (Form("torch._dynamo.utils:compilation_time_metrics", versions="2.5-"),),
+    Form("torch._dynamo.utils:compilation_time_metrics", versions="2.5-"),
 )
-COUNTED = Hook(None, (Form("torch._dynamo.utils:counters", versions="2.5-"),))
+COUNTED = Hook(None, Form("torch._dynamo.utils:counters", versions="2.5-"))
 """Of PyTorch's own counters that of graphs is asked at the end, whether any was made that no hook saw."""
 WAITING = Hook(
     Unseen("how many kernels are waited for, and whether a C++ compiler or Triton makes them"),
-    (Form("torch._inductor.async_compile:AsyncCompile.wait", ("scope",), versions="2.5-"),),
+    Form("torch._inductor.async_compile:AsyncCompile.wait", ("scope",), versions="2.5-"),
 )
 
 # --- the frame that Dynamo compiles ---------------------------------------------------------------------------
 
-FRAME = Hook(_FRAMES, (Form(_COMPILE, ("code", "locals", "compile_id"), versions="2.5-"),))
+FRAME = Hook(_FRAMES, Form(_COMPILE, ("code", "locals", "compile_id"), versions="2.5-"))
 NUMBERS = Hook(
     Unseen("when PyTorch has forgotten all that it compiled (torch.compiler.reset)", RECOMPILES),
-    (Form("torch._guards:CompileId", ("frame_id", "frame_compile_id"), versions="2.5-"),),
+    Form("torch._guards:CompileId", ("frame_id", "frame_compile_id"), versions="2.5-"),
 )
-GLOBALS = Hook(Unseen("the global variables that a guard looks at"), (Form(_COMPILE, ("globals",), versions="2.5-"),))
+GLOBALS = Hook(Unseen("the global variables that a guard looks at"), Form(_COMPILE, ("globals",), versions="2.5-"))
 ONE_GRAPH = Hook(
-    Unseen("whether a function may only be one graph (fullgraph=True)"),
-    (Form(_COMPILE, ("one_graph",), versions="2.5-"),),
+    Unseen("whether a function may only be one graph (fullgraph=True)"), Form(_COMPILE, ("one_graph",), versions="2.5-")
 )
 MAY_BREAK = Hook(
     Unseen("whether a graph break is an error (torch._dynamo.error_on_graph_break)"),
-    (Form(_COMPILE, ("convert_frame_box",), ("error_on_graph_break",), "2.9-"),),
+    Form(_COMPILE, ("convert_frame_box",), ("error_on_graph_break",), "2.9-"),
     of="torch._dynamo:error_on_graph_break",
 )
 SUPPRESSED = Hook(
     Unseen("whether errors of the compiler are suppressed"),
-    (Form("torch._dynamo.config:suppress_errors", versions="2.5-"),),
+    Form("torch._dynamo.config:suppress_errors", versions="2.5-"),
 )
 TRACED = Hook(
-    _OPEN, (Form(_COMPILE, ("tracer_output",), versions="2.9-"), Form(_COMPILE, ("output",), versions="2.5-2.8"))
+    _OPEN, Form(_COMPILE, ("tracer_output",), versions="2.9-"), Form(_COMPILE, ("output",), versions="2.5-2.8")
 )
 GRAPH = Hook(
     _OPEN,
-    (Form("torch._dynamo.output_graph:DynamoTracerOutput", ("output_graph",), versions="2.9-"),),
+    Form("torch._dynamo.output_graph:DynamoTracerOutput", ("output_graph",), versions="2.9-"),
     of="torch._dynamo.output_graph:DynamoTracerOutput",
 )
 SYMBOLS = Hook(
     _OPEN,
-    (
-        Form("torch.fx.experimental.symbolic_shapes:ShapeEnv._init", says=("var_to_sources", "replacements"),
-             versions="2.5-"),
-    ),
+    Form("torch.fx.experimental.symbolic_shapes:ShapeEnv._init", says=("var_to_sources", "replacements"),
+         versions="2.5-"),
 )  # fmt: skip
 GIVEN_UP = Hook(
-    Unseen("whether PyTorch gives up a function for good"),
-    (Form(_COMPILE, ("guarded_code",), versions="2.5-"),),
+    Unseen("whether PyTorch gives up a function for good"), Form(_COMPILE, ("guarded_code",), versions="2.5-")
 )
 """The local variable holds what the compile returns: where there is a graph its guarded code, else a `SKIPPED`."""
 SKIPPED = Hook(
     GIVEN_UP.unseen,
-    (
-        Form("torch._dynamo.types:ConvertFrameReturn", ("skip_reason",), versions="2.13-"),
-        Form("torch._dynamo.types:ConvertFrameReturn", ("frame_exec_strategy", "apply_to_code"), versions="2.8-2.12"),
-    ),
+    Form("torch._dynamo.types:ConvertFrameReturn", ("skip_reason",), versions="2.13-"),
+    Form("torch._dynamo.types:ConvertFrameReturn", ("frame_exec_strategy", "apply_to_code"), versions="2.8-2.12"),
 )
 STRATEGY = Hook(
     None,  # before, no error said what becomes of the variants that there are
-    (Form("torch._dynamo.exc:TorchDynamoException.__init__", says=("frame_exec_strategy",), versions="2.12-"),),
+    Form("torch._dynamo.exc:TorchDynamoException.__init__", says=("frame_exec_strategy",), versions="2.12-"),
 )
-BACKEND = Hook(None, (Form(_COMPILE, ("compiler_fn",), versions="2.5-"),))  # since 2.10 a guard's own words tell it
+BACKEND = Hook(None, Form(_COMPILE, ("compiler_fn",), versions="2.5-"))  # since 2.10 a guard's own words tell it
 BACKEND_OPTIONS = Hook(
-    None,
-    (Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-"),),
+    None, Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-")
 )
-NAME_OPTION = Hook(None, (Form("torch:_TorchCompileInductorWrapper.__init__", says=("name",), versions="2.13-"),))
-AUTOMATIC = Hook(None, (Form("torch._dynamo.config:automatic_dynamic_shapes", versions="2.5-"),))
+NAME_OPTION = Hook(None, Form("torch:_TorchCompileInductorWrapper.__init__", says=("name",), versions="2.13-"))
+AUTOMATIC = Hook(None, Form("torch._dynamo.config:automatic_dynamic_shapes", versions="2.5-"))
 SIZES_OPTION = Hook(
     None,
-    (
-        Form("torch:_TorchCompileWrapper.__init__", says=("dynamic",), versions="2.5-"),
-        Form("torch:_TorchCompileInductorWrapper.__init__", says=("dynamic",), versions="2.5-"),
-    ),
+    Form("torch:_TorchCompileWrapper.__init__", says=("dynamic",), versions="2.5-"),
+    Form("torch:_TorchCompileInductorWrapper.__init__", says=("dynamic",), versions="2.5-"),
 )
 AHEAD = Hook(
     Unseen("compiles ahead of the calls (torch.compile(…).aot_compile)", COMPILES, RECOMPILES),
-    (
-        Form("torch._dynamo.aot_compile:aot_compile_fullgraph", ("model", "example_inputs", "backend"),
-             ("fullgraph_capture",), "2.9-"),
-    ),
+    Form("torch._dynamo.aot_compile:aot_compile_fullgraph", ("model", "example_inputs", "backend"),
+         ("fullgraph_capture",), "2.9-"),
     of="torch._dynamo.aot_compile",
 )  # fmt: skip
 AHEAD_LOADS = Hook(
     Unseen("loads and calls of functions compiled ahead (torch.compiler.load_compiled_function)", COMPILES),
-    (
-        Form("torch._dynamo.aot_compile:AOTCompiledFunction", ("deserialize", "__call__", "_artifacts"),
-             versions="2.9-"),
-    ),
+    Form("torch._dynamo.aot_compile:AOTCompiledFunction", ("deserialize", "__call__", "_artifacts"),
+         versions="2.9-"),
     of="torch._dynamo.aot_compile",
 )  # fmt: skip
 INLINED = Hook(
     Unseen("the function behind PyTorch's own wrapper around one of a library's"),
-    (Form("torch._dynamo.external_utils:wrap_inline", says=("inner", "fn"), versions="2.5-"),),
+    Form("torch._dynamo.external_utils:wrap_inline", says=("inner", "fn"), versions="2.5-"),
 )
 REGION = Hook(
     Unseen("whether a library's function that compiles is compiled for the program"),
-    (Form("torch._dynamo.eval_frame:_TorchDynamoContext.__call__", says=("fn",), versions="2.5-"),),
+    Form("torch._dynamo.eval_frame:_TorchDynamoContext.__call__", says=("fn",), versions="2.5-"),
 )
 STACK = Hook(
     Unseen("through which functions of one name a graph break came"),
-    (Form("torch._dynamo.exc:Unsupported.__init__", says=("real_stack",), versions="2.5-"),),
+    Form("torch._dynamo.exc:Unsupported.__init__", says=("real_stack",), versions="2.5-"),
 )
 OF_A_BACKEND = Hook(
     None,  # without it such an error is read as one of Dynamo's own
-    (Form("torch._dynamo.exc:BackendCompilerFailed", versions="2.5-"),),
+    Form("torch._dynamo.exc:BackendCompilerFailed", versions="2.5-"),
 )
 LOOP = Hook(
     None,  # since 2.10 a break's own words tell it
-    (Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),),
+    Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),
 )
 ISOLATED = Hook(
     Unseen("which variants of a function are those of which torch.compile (isolate_recompiles)", RECOMPILES),
-    (Form("torch._C._dynamo.eval_frame:get_eval_frame_isolate_recompiles_id", versions="2.13-"),),
+    Form("torch._C._dynamo.eval_frame:get_eval_frame_isolate_recompiles_id", versions="2.13-"),
     of="torch._dynamo.eval_frame:_next_isolate_recompiles_id",
 )
 LIMIT = Hook(
     Unseen("the limit of variants of a function"),
-    (
-        Form("torch._dynamo.config:recompile_limit", versions="2.8-"),
-        Form("torch._dynamo.config:cache_size_limit", versions="2.5-2.6"),
-    ),
+    Form("torch._dynamo.config:recompile_limit", versions="2.8-"),
+    Form("torch._dynamo.config:cache_size_limit", versions="2.5-2.6"),
 )
 TF32 = Hook(
-    Unseen("the setting allow_tf32, which a guard looks at"),
-    (Form("torch._C:_get_cublas_allow_tf32", versions="2.5-"),),
+    Unseen("the setting allow_tf32, which a guard looks at"), Form("torch._C:_get_cublas_allow_tf32", versions="2.5-")
 )
 MODES = Hook(
     Unseen("the modes of torch functions, which a guard looks at"),
-    (Form("torch.overrides:_get_current_function_mode_stack", versions="2.5-"),),
+    Form("torch.overrides:_get_current_function_mode_stack", versions="2.5-"),
 )
 PLAIN = Hook(
     Unseen("tensors of a class with a __torch_function__ of its own"),
-    (Form("torch._C:DisableTorchFunction", versions="2.5-"),),
+    Form("torch._C:DisableTorchFunction", versions="2.5-"),
 )
 # what a forecast stands on: without one of them it says so itself
-EFFECTS = Hook(None, (Form("torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",), versions="2.5-"),))
-MODIFIED = Hook(None, (Form("torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",), versions="2.5-"),))
-ENTRIES = Hook(None, (Form("torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", versions="2.5-"),))
+EFFECTS = Hook(None, Form("torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",), versions="2.5-"))
+MODIFIED = Hook(None, Form("torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",), versions="2.5-"))
+ENTRIES = Hook(None, Form("torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", versions="2.5-"))
 GUARDS = Hook(
     None,
-    (
-        Form("torch._C._dynamo.guards:RootGuardManager", ("clone_manager", "check_verbose", "get_source"),
-             versions="2.9-"),
-    ),
+    Form("torch._C._dynamo.guards:RootGuardManager", ("clone_manager", "check_verbose", "get_source"),
+         versions="2.9-"),
 )  # fmt: skip
-GUARD_ROOT = Hook(None, (Form("torch._dynamo.guards:GuardManagerWrapper.__init__", says=("root",), versions="2.9-"),))
-SIZES_SEEN = Hook(None, (Form("torch._dynamo.pgo:get_code_state", versions="2.6-"),))
+GUARD_ROOT = Hook(None, Form("torch._dynamo.guards:GuardManagerWrapper.__init__", says=("root",), versions="2.9-"))
+SIZES_SEEN = Hook(None, Form("torch._dynamo.pgo:get_code_state", versions="2.6-"))
 
 NESTED = Hook(
     Unseen("how often a nested_compile_region is traced (this version of PyTorch does it in another way)"),
-    (
-        Form("torch._dynamo.variables.invoke_subgraph", ("InvokeSubgraphHigherOrderVariable", "stamp_out_subgraph",
-                                                         "get_fn_code", "hc_log"), versions="2.13-"),
-    ),
+    Form("torch._dynamo.variables.invoke_subgraph", ("InvokeSubgraphHigherOrderVariable", "stamp_out_subgraph",
+                                                     "get_fn_code", "hc_log"), versions="2.13-"),
 )  # fmt: skip
 
 # what keeps Dynamo away from coldstep's own code: without it, it compiles some
-SKIPPED_FILES = Hook(None, (Form("torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"), versions="2.5-"),))
-SWITCH = Hook(None, (Form("torch._C._dynamo.eval_frame:set_eval_frame", versions="2.5-"),))
+SKIPPED_FILES = Hook(None, Form("torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"), versions="2.5-"))
+SWITCH = Hook(None, Form("torch._C._dynamo.eval_frame:set_eval_frame", versions="2.5-"))
 
 RESULT = Hook(
     Unseen("which tensors a compiled function has returned"),
-    (
-        Form(f"{_WRAPPERS}:_AOTDispatchAutogradFunctionFactory.build", says=("CompiledFunction",), versions="2.12-"),
-        Form(f"{_WRAPPERS}:AOTDispatchAutograd.post_compile", says=("CompiledFunction",), versions="2.5-2.10"),
-    ),
+    Form(f"{_WRAPPERS}:_AOTDispatchAutogradFunctionFactory.build", says=("CompiledFunction",), versions="2.12-"),
+    Form(f"{_WRAPPERS}:AOTDispatchAutograd.post_compile", says=("CompiledFunction",), versions="2.5-2.10"),
 )  # fmt: skip
-DYNAMIC = Hook(_MARKS, (Form(f"{_DECORATORS}:mark_dynamic", says=("_dynamo_dynamic_indices",), versions="2.5-"),))
+DYNAMIC = Hook(_MARKS, Form(f"{_DECORATORS}:mark_dynamic", says=("_dynamo_dynamic_indices",), versions="2.5-"))
 MAYBE_DYNAMIC = Hook(
-    _MARKS,
-    (Form(f"{_DECORATORS}:maybe_mark_dynamic", says=("_dynamo_weak_dynamic_indices",), versions="2.5-"),),
+    _MARKS, Form(f"{_DECORATORS}:maybe_mark_dynamic", says=("_dynamo_weak_dynamic_indices",), versions="2.5-")
 )
-UNBACKED = Hook(_MARKS, (Form(f"{_DECORATORS}:mark_unbacked", says=("_dynamo_unbacked_indices",), versions="2.5-"),))
-STATIC = Hook(_MARKS, (Form(f"{_DECORATORS}:mark_static", says=("_dynamo_static_indices",), versions="2.5-"),))
+UNBACKED = Hook(_MARKS, Form(f"{_DECORATORS}:mark_unbacked", says=("_dynamo_unbacked_indices",), versions="2.5-"))
+STATIC = Hook(_MARKS, Form(f"{_DECORATORS}:mark_static", says=("_dynamo_static_indices",), versions="2.5-"))
 
 # --- structured trace -----------------------------------------------------------------------------------------
 
 RECORDS = Hook(
     Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)", BREAKS),
-    (Form("torch._logging._internal:trace_log", versions="2.5-"),),
+    Form("torch._logging._internal:trace_log", versions="2.5-"),
 )
 EMITTER = Hook(
     None,  # a handler among others sees the same, and has everything rendered for it
-    (Form("torch._logging._internal:trace_structured", ("name", "metadata_fn"), ("handlers",), "2.5-"),),
+    Form("torch._logging._internal:trace_structured", ("name", "metadata_fn"), ("handlers",), "2.5-"),
 )
 
 # --- Inductor -------------------------------------------------------------------------------------------------
 
 COMPILED_GRAPH = Hook(
     _GRAPHS,
-    (Form("torch._inductor.output_code:CompiledFxGraph", ("post_compile", "current_callable", "fx_kwargs"),
-          versions="2.6-"),),
+    Form("torch._inductor.output_code:CompiledFxGraph", ("post_compile", "current_callable", "fx_kwargs"),
+         versions="2.6-"),
 )  # fmt: skip
 CUDA_GRAPH_RUNS = Hook(
     _CUDA_GRAPHS,
-    (Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager", ("run_eager", "record_function"), versions="2.5-"),),
+    Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager", ("run_eager", "record_function"), versions="2.5-"),
 )
 CUDA_GRAPH_IDS = Hook(
     _CUDA_GRAPHS,
-    (Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager.__init__", says=("id_to_mode", "id_to_compile_id"),
-          versions="2.8-"),),
+    Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager.__init__", says=("id_to_mode", "id_to_compile_id"),
+         versions="2.8-"),
 )  # fmt: skip
 _CACHES = Unseen("whether the caches on disk are turned off")
 _INDUCTOR_CONFIG, _AUTOGRAD_CONFIG = "torch._inductor.config", "torch._functorch.config"
-NO_CACHES = Hook(_CACHES, (Form(f"{_INDUCTOR_CONFIG}:force_disable_caches", versions="2.5-"),))
-FX_CACHE = Hook(_CACHES, (Form(f"{_INDUCTOR_CONFIG}:fx_graph_cache", versions="2.5-"),))
-AOT_CACHE = Hook(_CACHES, (Form(f"{_AUTOGRAD_CONFIG}:enable_autograd_cache", versions="2.5-"),))
+NO_CACHES = Hook(_CACHES, Form(f"{_INDUCTOR_CONFIG}:force_disable_caches", versions="2.5-"))
+FX_CACHE = Hook(_CACHES, Form(f"{_INDUCTOR_CONFIG}:fx_graph_cache", versions="2.5-"))
+AOT_CACHE = Hook(_CACHES, Form(f"{_AUTOGRAD_CONFIG}:enable_autograd_cache", versions="2.5-"))
 _STORES = Unseen("what PyTorch's caches on disk stored, and why not (this version of PyTorch does it in another way)")
 _INDUCTOR_CACHE, _AUTOGRAD_CACHE = "torch._inductor.codecache", "torch._functorch._aot_autograd.autograd_cache"
 GRAPH_STORE = Hook(
-    _STORES, (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("_save_graph", "_write_to_local_cache"), versions="2.9-"),)
+    _STORES, Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("_save_graph", "_write_to_local_cache"), versions="2.9-")
 )
 GRAPH_LOOKUP = Hook(
     None,  # without it, an entry that could not be loaded is a miss
-    (Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("find_guarded_entry", "_get_tmp_dir_for_key"), versions="2.13-"),),
+    Form(f"{_INDUCTOR_CACHE}:FxGraphCache", ("find_guarded_entry", "_get_tmp_dir_for_key"), versions="2.13-"),
 )
 AUTOGRAD_STORE = Hook(
-    _STORES, (Form(f"{_AUTOGRAD_CACHE}:AOTAutogradCache", ("save", "_write_to_local_cache"), versions="2.9-"),)
+    _STORES, Form(f"{_AUTOGRAD_CACHE}:AOTAutogradCache", ("save", "_write_to_local_cache"), versions="2.9-")
 )
 AUTOGRAD_KEY = Hook(
     Unseen("what the keys of AOTAutograd's cache are made of (this version of PyTorch makes them in another way)"),
-    (
-        Form(f"{_AUTOGRAD_CACHE}:_get_debug_lines_for_cache_key", versions="2.13-"),
-        Form(f"{_AUTOGRAD_CACHE}:autograd_cache_key", says=("debug_lines",), versions="2.9-2.12"),
-    ),
+    Form(f"{_AUTOGRAD_CACHE}:_get_debug_lines_for_cache_key", versions="2.13-"),
+    Form(f"{_AUTOGRAD_CACHE}:autograd_cache_key", says=("debug_lines",), versions="2.9-2.12"),
 )
 """In its older form it reports the components with its answer, as Inductor does."""
 KERNELS = Hook(
     Unseen("which C++ kernels had been built already (this version of PyTorch writes them in another way)"),
-    (Form(f"{_INDUCTOR_CACHE}:write", versions="2.9-"),),
+    Form(f"{_INDUCTOR_CACHE}:write", versions="2.9-"),
 )
 
 # --- the profiler ---------------------------------------------------------------------------------------------
@@ -292,27 +266,23 @@ KERNELS = Hook(
 _PROFILER = Unseen("operators and kernels (this version of PyTorch has another profiler)")
 PROFILER = Hook(
     _PROFILER,
-    (Form("torch.autograd.profiler", ("profile", "record_function", "_is_profiler_enabled", "_supported_activities",
-                                      "_prepare_profiler", "_enable_profiler"), versions="2.5-"),),
+    Form("torch.autograd.profiler", ("profile", "record_function", "_is_profiler_enabled", "_supported_activities",
+                                     "_prepare_profiler", "_enable_profiler"), versions="2.5-"),
 )  # fmt: skip
-PROFILE = Hook(
-    _PROFILER, (Form("torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"), versions="2.5-"),)
-)
-EVENT = Hook(_PROFILER, (Form("torch._C._autograd:_KinetoEvent", ("activity_type",), versions="2.12-"),))
+PROFILE = Hook(_PROFILER, Form("torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"), versions="2.5-"))
+EVENT = Hook(_PROFILER, Form("torch._C._autograd:_KinetoEvent", ("activity_type",), versions="2.12-"))
 # set where a span has ended; without it, none is known to have
-ENDED = Hook(None, (Form("torch._C._autograd:_KinetoEvent", ("end_thread_id",), versions="2.12-"),))
-TOGGLE = Hook(None, (Form("torch._C._autograd:_toggle_collection_dynamic", versions="2.12-"),))
+ENDED = Hook(None, Form("torch._C._autograd:_KinetoEvent", ("end_thread_id",), versions="2.12-"))
+TOGGLE = Hook(None, Form("torch._C._autograd:_toggle_collection_dynamic", versions="2.12-"))
 # record_function is seen, too, but looks up two operators when it is first used, which takes a millisecond
-MARKER = Hook(None, (Form("torch._C._profiler:_RecordFunctionFast", versions="2.3-"),))
+MARKER = Hook(None, Form("torch._C._profiler:_RecordFunctionFast", versions="2.3-"))
 
 TUNER = Hook(
     Unseen("the choices of autotuning (this version of PyTorch announces them in another way)", AUTOTUNING),
-    (
-        Form(
-            "torch._inductor.select_algorithm:AlgorithmSelectorCache",
-            ("add_feedback_saver", "__call__"),
-            versions="2.5-",
-        ),
+    Form(
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache",
+        ("add_feedback_saver", "__call__"),
+        versions="2.5-",
     ),
 )
 
