@@ -26,19 +26,20 @@ from coldstep.model import CollectorRow, Trace
 from coldstep.vocabulary import STACKS
 from coldstep_collectors.checks import Check, steps
 from coldstep_collectors.names import is_older, since
-from coldstep_collectors.support import SUPPORT
+from coldstep_collectors.support import BY_STACK, SUPPORT
 
 _TIMEOUT_S = 180
 _FOLDER = Path(__file__).parent
 _PLAIN = "plain"
 """In the place of a stack: the self-test that needs no framework."""
-_ROWS = {row.stack: row for row in SUPPORT}
 _WORST_LAST = ("absent", "attached", "late", "partial", "failed")
 
 
 def examine(progress: Callable[[str], None]) -> Checkup:
     """Try every installed stack; `progress` is called with those that have ended so far."""
-    packages = {stack.name: stack.packages for stack in STACKS if stack.name in _ROWS and _is_there(stack.packages[0])}
+    packages = {
+        stack.name: stack.packages for stack in STACKS if stack.name in BY_STACK and _is_there(stack.packages[0])
+    }
     stacks = [_PLAIN, *packages]
     versions = {"python": platform.python_version(), "coldstep": version("coldstep")}
     for name in dict.fromkeys(name for names in packages.values() for name in names):
@@ -57,9 +58,9 @@ def try_stack(folder: str, stack: str) -> tuple[Trace | None, list[CheckedTest]]
     """Run a stack's program under `coldstep run`, read its trace and its report."""
     place = Path(folder, stack)
     place.mkdir()
-    row = _ROWS.get(stack)
+    row = BY_STACK.get(stack)
     checks: Mapping[str, Check] = row.module("checks").CHECKS if row is not None else {"trace": steps}
-    program = f"{row.folder}/self_test.py" if row is not None else "plain_self_test.py"
+    program = f"{row.package}/self_test.py" if row is not None else "plain_self_test.py"
     script = shutil.copy(_FOLDER / program, place / "train.py")
     try:
         _coldstep(place, "run", "--no-live", "-o", "run.pftrace", Path(script).name)

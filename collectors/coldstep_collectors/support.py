@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -29,35 +28,29 @@ class Support(NamedTuple):
 
     stack: str
     """As in `coldstep.vocabulary.STACKS`."""
-    folder: str
-    """Holds `collector`, `checks`, `self_test` and `_private.names`; `forecast` and `fit` where it has them."""
     title: str
     """The framework, for people."""
     package: str
-    """The framework's package."""
+    """The framework's package; the folder here that is called so holds `collector`, `checks`, `self_test`, `forecast`
+    and `_private.names`, and `fit` where it has it."""
     library: bytes
     """In the path of a file that is mapped into each process that has imported it; b"" where another's row has it."""
     collectors: tuple[Lazy, ...]
     """Those that read private names of it."""
-    forecasts: bool = True
-    """Whether `forecast()` knows its rules."""
     fits: bool = True
     """Whether `would_fit()` can ask it."""
-    beside: tuple[str, ...] = ()
-    """Further packages of it."""
     classes: tuple[str, ...] = ()
     """Packages whose objects, compiled functions among them, are this stack's and no other's."""
 
     def module(self, name: str) -> Any:
         """A module of its folder."""
-        return import_module(f"coldstep_collectors.{self.folder}.{name}")
+        return import_module(f"coldstep_collectors.{self.package}.{name}")
 
 
 # a framework stands before those that it imports
 SUPPORT = (
     Support(
         "dynamo",
-        "torch",
         "PyTorch",
         "torch",
         b"/libtorch",
@@ -71,23 +64,19 @@ SUPPORT = (
         "torch_xla",
         "torch_xla",
         "torch_xla",
-        "torch_xla",
         b"",
         (Lazy("torch_xla", "torch_xla.collector:TorchXla", ("torch_xla",)),),
     ),
     Support(
-        "tensorflow",
         "tensorflow",
         "TensorFlow",
         "tensorflow",
         b"/libtensorflow",
         (Lazy("tensorflow", "tensorflow.collector:TensorFlow", ("tensorflow",)),),
         fits=False,
-        beside=("keras",),
         classes=("tensorflow",),
     ),
     Support(
-        "jax",
         "jax",
         "JAX",
         "jax",
@@ -96,7 +85,6 @@ SUPPORT = (
             Lazy("jax", "jax.collector:Jax", ("jax",)),
             Lazy("xspace", "xla.profiler:XSpace", ("jax", "torch_xla"), records_devices=True),
         ),
-        beside=("jaxlib",),
         classes=("jax", "jaxlib"),
     ),
 )
@@ -109,11 +97,4 @@ _OF_NO_STACK = (
 LAZY = {row.name: row for row in (*(row for support in SUPPORT for row in support.collectors), *_OF_NO_STACK)}
 """By name, the collectors that most traces do not need."""
 
-
-PACKAGES = {package for support in SUPPORT for package in (support.package, *support.beside)}
-"""All of the frameworks'."""
-
-
-def supports(asked: Callable[[Support], object]) -> dict[str, Support]:
-    """By stack, the rows of which something holds."""
-    return {support.stack: support for support in SUPPORT if asked(support)}
+BY_STACK = {row.stack: row for row in SUPPORT}

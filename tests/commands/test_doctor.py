@@ -66,7 +66,7 @@ def test_a_framework_that_cannot_be_imported_fails_its_promises(tmp_path: Path) 
     program = """
 import sys
 from coldstep_collectors import doctor
-doctor._ROWS = {name: doctor._ROWS[name] for name in ("jax", "torch_xla")}
+doctor.BY_STACK = {name: doctor.BY_STACK[name] for name in ("jax", "torch_xla")}
 sys.argv = ["coldstep", "doctor", "--json"]
 from coldstep.__main__ import main
 main()

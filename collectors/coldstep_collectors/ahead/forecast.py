@@ -12,7 +12,7 @@ from coldstep.session import active
 from coldstep.vocabulary import STACKS
 from coldstep_collectors.ahead.as_before import random_states
 from coldstep_collectors.ahead.stack_of import stack_of
-from coldstep_collectors.support import supports
+from coldstep_collectors.support import BY_STACK
 
 
 def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[str, str]) -> Foretold:
@@ -21,7 +21,7 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
         raise RuntimeError("a coldstep trace is active: it would record these trial calls as the program's own")
     first = next(calls, None)
     stack = _stack_of(function, first)
-    rules = supports(lambda support: support.forecasts)[stack].module("forecast")
+    rules = BY_STACK[stack].module("forecast")
     given = chain([first] if first is not None else [], calls)
     with random_states():
         forecast: Foretold = rules.foretell(function, given, feed)

@@ -8,7 +8,7 @@ from functools import partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from coldstep_collectors.support import PACKAGES
+from coldstep.vocabulary import PACKAGES
 from coldstep_collectors.values import held
 
 _DEPTH = 4  # of containers in containers, and of functions that call functions

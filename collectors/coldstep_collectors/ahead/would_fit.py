@@ -8,13 +8,13 @@ from typing import Any
 from coldstep.ahead.fit import Fit
 from coldstep_collectors.ahead.as_before import as_before
 from coldstep_collectors.ahead.stack_of import stack_of
-from coldstep_collectors.support import supports
+from coldstep_collectors.support import BY_STACK
 
 
 def would_fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
     """See `coldstep.would_fit`. Imports no framework that the program has not imported."""
-    support = supports(lambda support: support.fits).get(stack_of(fn, args) or "")
-    if support is None:
+    support = BY_STACK.get(stack_of(fn, args) or "")
+    if support is None or not support.fits:
         raise ValueError(
             "neither arrays of JAX nor tensors, modules or optimizers of PyTorch are among what fn is given or closes "
             "over"

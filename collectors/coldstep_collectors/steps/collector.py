@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from coldstep.collector import SessionSink, own_time
-from coldstep_collectors.support import PACKAGES
+from coldstep.vocabulary import PACKAGES
 
 
 class Source(Protocol):
