@@ -15,7 +15,7 @@ from coldstep.analysis.remedies.blocks import Written, block_around, read
 from coldstep.analysis.remedies.edits import assigned_call, calls_in, put_off
 from coldstep.analysis.remedies.hoisted import class_above
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, mended, remedies
 from coldstep.analysis.rules.dynamo import CONFIG
 from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
 from coldstep.model import GraphBreak, Location, Remedy, Trace
@@ -287,10 +287,9 @@ def advise(trace: Trace) -> None:
             own = Place(written.location, lines=written.lines)
         library = trace.libraries.get(row.id)
         if library is None and row.kind == "data_dependent" and _is_branched_on(trace, row.location):
-            row.remedies = remedies(_row(_BRANCHES), Case(_id(row), {}))
+            mended(row, remedies(_row(_BRANCHES), Case(_id(row), {})))
         else:
-            row.remedies = mending(row, library, place, own, names)
-        row.advice = advice(row.remedies)
+            mended(row, mending(row, library, place, own, names))
 
 
 def what_broke(reason: str) -> str:

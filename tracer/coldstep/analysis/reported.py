@@ -9,7 +9,7 @@ from coldstep.analysis.make_finding import with_remedy
 from coldstep.analysis.remedies.edits import with_callee
 from coldstep.analysis.remedies.outermost import outermost_jitted
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, mended, remedies
 from coldstep.analysis.remedies.uncalled import compiled, kept_beside
 from coldstep.analysis.rules import keras
 from coldstep.analysis.rules.registry import RULES
@@ -82,42 +82,31 @@ def _divided(trace: Trace, row: Finding) -> Finding:
     row.evidence = ["an estimate: the time of its compile, less one part's share of it"]
     caller = compile_.caller
     place = Place(caller, line=trace.code.get((caller.file, caller.line), "")) if caller is not None else NOWHERE
-    row.remedies = remedies(_UNDIVIDED, Case(f"torch.split_graph:{compile_.function}", {}, place))
-    row.advice = advice(row.remedies)
-    return row
+    return mended(row, remedies(_UNDIVIDED, Case(f"torch.split_graph:{compile_.function}", {}, place)))
 
 
 def _with_what_to_do(trace: Trace, row: Finding) -> Finding:
     if row.kind == "split_graph":
         return _divided(trace, row)
     if row.kind == "stale_capture" and row.location is not None:
-        row.remedies = keras.made_again(trace, row)
-        row.advice = advice(row.remedies)
-        return row
+        return mended(row, keras.made_again(trace, row))
     if row.kind == "fast_path_miss":
         around = _AROUND.search(row.text)
-        row.remedies = outermost_jitted(trace, row, around[1] if around else "jax.vmap")
-        row.advice = advice(row.remedies)
-        return row
+        return mended(row, outermost_jitted(trace, row, around[1] if around else "jax.vmap"))
     if row.kind == "uncompiled" and (own := _of_a_stack(trace, row)):
-        row.remedies = own
-        row.advice = advice(row.remedies)
-        return row
+        return mended(row, own)
     if row.location is None or row.kind not in ("uncompiled", "thread_limit"):
         return with_remedy(row)
     place = Place(row.location)
     id_ = f"torch.{row.kind}:{row.location.file}:{row.location.line}"
     if row.kind == "thread_limit":
         match = _LIMIT.search(row.text)
-        row.remedies = remedies(_ON_THE_THREAD, Case(id_, {"limit": match[1] if match else ""}, place))
-    else:
-        line = trace.code.get((row.location.file, row.location.line), "")
-        if (made := _never_called(row, row.location, line)) is None:
-            return with_remedy(row)
-        chosen, names = made
-        row.remedies = remedies(chosen, Case(id_, names, place))
-    row.advice = advice(row.remedies)
-    return row
+        return mended(row, remedies(_ON_THE_THREAD, Case(id_, {"limit": match[1] if match else ""}, place)))
+    line = trace.code.get((row.location.file, row.location.line), "")
+    if (made := _never_called(row, row.location, line)) is None:
+        return with_remedy(row)
+    chosen, names = made
+    return mended(row, remedies(chosen, Case(id_, names, place)))
 
 
 def _of_a_stack(trace: Trace, row: Finding) -> list[Remedy]:

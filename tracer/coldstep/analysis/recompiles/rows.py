@@ -18,7 +18,7 @@ from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.remedies.blocks import Written, assigned, block_around
 from coldstep.analysis.remedies.edits import Call, find_call, kept, optimizer_made, parameters
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, mended, remedies
 from coldstep.analysis.rules import torch_xla
 from coldstep.analysis.rules.dynamo import asked_of_a_size
 from coldstep.analysis.rules.registry import rules_of
@@ -72,8 +72,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
         if is_open is not None:
             row.evidence.append(_outlook(row, is_open))
         had = len(values[_of_argument(trace, row)])
-        row.remedies = _remedies(trace, row, by_id[row.compile], callers, is_open, had)
-        row.advice = advice(row.remedies)
+        mended(row, _remedies(trace, row, by_id[row.compile], callers, is_open, had))
     return rows
 
 
@@ -266,9 +265,7 @@ def refused(trace: Trace, compile_: Compile) -> Recompile:
 
 def with_advice(trace: Trace, row: Recompile, compile_: Compile, callers: Callers) -> Recompile:
     """A row that is none of the trace's, with what to change."""
-    row.remedies = _remedies(trace, row, compile_, callers)
-    row.advice = advice(row.remedies)
-    return row
+    return mended(row, _remedies(trace, row, compile_, callers))
 
 
 def in_short(failures: list[str]) -> list[str]:

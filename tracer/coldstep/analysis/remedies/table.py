@@ -10,10 +10,13 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from string import Formatter
+from typing import TypeVar
 
 from coldstep.analysis.remedies.edits import Call, is_plain, statements, takes_lines, with_keyword
 from coldstep.analysis.remedies.row import Row
-from coldstep.model import Location, Put, Remedy
+from coldstep.model import Finding, GraphBreak, Location, Put, Recompile, Remedy
+
+Mended = TypeVar("Mended", Finding, GraphBreak, Recompile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,12 @@ def _names(template: str) -> list[str]:
 def advice(rows: Iterable[Remedy]) -> str:
     """The sentences of remedies, in one text."""
     return " ".join(sentence for row in rows for sentence in sentences(row))
+
+
+def mended(row: Mended, rows: list[Remedy]) -> Mended:
+    """A finding, or what one is made of, with these remedies, and their sentences as its advice."""
+    row.remedies, row.advice = rows, advice(rows)
+    return row
 
 
 def sentences(row: Remedy) -> Iterator[str]:

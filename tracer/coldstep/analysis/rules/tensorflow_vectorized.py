@@ -9,7 +9,7 @@ from coldstep._util.figures import times
 from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, advice, remedies
+from coldstep.analysis.remedies.table import Case, mended, remedies
 from coldstep.model import Finding, Trace
 
 _LEAST = 3
@@ -40,6 +40,4 @@ def made_in_each_call(trace: Trace) -> Iterator[Finding]:
             cost_ns=sum(row.wall_ns for row in rows),
             refs=[row.id for row in rows],
         )
-        made.remedies = remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {}))
-        made.advice = advice(made.remedies)
-        yield made
+        yield mended(made, remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {})))
