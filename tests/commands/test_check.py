@@ -263,7 +263,7 @@ def test_a_kind_of_step_run_too_seldom_hides_no_broken_limit() -> None:
 def test_what_compiles_no_more_is_over_any_limit_on_compiles(kind: str) -> None:
     """Once a function runs eagerly it compiles nothing, and so seems settled."""
     trace = sample()
-    trace.findings = [of_compile(trace, trace.compiles[0], kind, "error", "train_step reached its limit")]
+    trace.findings = [of_compile(trace, trace.compiles[0], kind, "train_step reached its limit", severity="error")]
     verdict = judge([trace], parse({"max_recompiles": 9, "settle_by": 1}))
     assert verdict.word == "over"
     said = ci.text(ci.Checked(["t.pftrace"], [trace], verdict))

@@ -67,9 +67,11 @@ def test_a_loop_that_pays_in_each_turn_comes_before_what_ran_once(tmp_path: Path
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")
     trace.findings = [
-        finding("eager_compiles", "note", "start", cost_ns=once_ms * 1_000_000, advice=ONE_JIT, refs=["c"] * 25),
-        finding("eager_compiles", "note", "loop", cost_ns=600_000_000, advice="Into one.", refs=["d"] * 12),
-        finding("eager_compiles", "note", "details", cost_ns=700_000_000, advice="Into one.", refs=["e"] * 6),
+        finding(
+            "eager_compiles", "start", severity="note", cost_ns=once_ms * 1_000_000, advice=ONE_JIT, refs=["c"] * 25
+        ),
+        finding("eager_compiles", "loop", severity="note", cost_ns=600_000_000, advice="Into one.", refs=["d"] * 12),
+        finding("eager_compiles", "details", severity="note", cost_ns=700_000_000, advice="Into one.", refs=["e"] * 6),
     ]
     for number, row in enumerate(trace.findings):
         row.id = f"f{number}"
@@ -84,7 +86,9 @@ def test_a_few_programs_of_an_initialisation_are_an_answer_where_they_are_dear(
 ) -> None:
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")
-    start = finding("eager_compiles", "note", "start", cost_ns=cost_ms * 1_000_000, advice=ONE_JIT, refs=["c"] * 11)
+    start = finding(
+        "eager_compiles", "start", severity="note", cost_ns=cost_ms * 1_000_000, advice=ONE_JIT, refs=["c"] * 11
+    )
     trace.findings = [start]
     assert bool(answers(trace)) == is_answer
 
@@ -94,8 +98,8 @@ def test_a_compile_whose_error_ended_the_run_comes_first(tmp_path: Path) -> None
     trace = coldstep.load(tmp_path / "t.pftrace")
     trace.details[trace.compiles[0].id].error = "IndexError: no static integer\nmore"
     trace.findings = [
-        finding("eager_compiles", "note", "loop", cost_ns=600_000_000, advice="Into one.", refs=["d"] * 12),
-        finding("failed_compile", "error", "failed", cost_ns=1_000_000, refs=[trace.compiles[0].id]),
+        finding("eager_compiles", "loop", severity="note", cost_ns=600_000_000, advice="Into one.", refs=["d"] * 12),
+        finding("failed_compile", "failed", severity="error", cost_ns=1_000_000, refs=[trace.compiles[0].id]),
     ]
     for number, row in enumerate(trace.findings):
         row.id = f"f{number}"
@@ -108,11 +112,9 @@ def test_what_keeps_torch_compile_from_compiling_anything_comes_before_what_that
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")
     trace.findings = [
-        finding("recompile", "warning", "again", cost_ns=6_000_000_000, advice="Keep it the same.", refs=["d"]),
-        finding(
-            "graph_break", "warning", "broken", cost_ns=2_000_000_000, advice="Compile the model.", refs=["c", "b"]
-        ),
-        finding("silent_eager", "warning", f"{NO_GRAPH}: forward runs eagerly", advice="Compile less.", refs=["c"]),
+        finding("recompile", "again", cost_ns=6_000_000_000, advice="Keep it the same.", refs=["d"]),
+        finding("graph_break", "broken", cost_ns=2_000_000_000, advice="Compile the model.", refs=["c", "b"]),
+        finding("silent_eager", f"{NO_GRAPH}: forward runs eagerly", advice="Compile less.", refs=["c"]),
     ]
     for number, row in enumerate(trace.findings):
         row.id = f"f{number}"
@@ -128,8 +130,8 @@ def test_what_a_cache_does_not_keep_comes_behind_what_compiles_again_in_the_step
     generated_trace.write(tmp_path / "t.pftrace", steps=5, compiles=1)
     trace = coldstep.load(tmp_path / "t.pftrace")
     trace.findings = [
-        finding("cache_miss", "note", "not kept", cost_ns=5_000_000_000, advice="Keep it.", refs=["c"]),
-        finding("recompile", "warning", "again", cost_ns=600_000_000, advice="Keep it the same.", refs=["d"]),
+        finding("cache_miss", "not kept", severity="note", cost_ns=5_000_000_000, advice="Keep it.", refs=["c"]),
+        finding("recompile", "again", cost_ns=600_000_000, advice="Keep it the same.", refs=["d"]),
     ]
     for number, row in enumerate(trace.findings):
         row.id = f"f{number}"

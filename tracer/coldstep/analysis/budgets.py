@@ -616,7 +616,7 @@ def _cache_miss(trace: Trace, program: Program) -> Finding:
     text = f"{row.function} was compiled again ({CACHES.get(program.layer, program.layer)})"
     text = f"{text}: {why}" if why else text
     cure = advice(program.layer, program.why, (each.name for each in program.components))
-    return of_compile(trace, row, "cache_miss", "warning", text, cost_ns=program.cost_ns, advice=cure)
+    return of_compile(trace, row, "cache_miss", text, cost_ns=program.cost_ns, advice=cure)
 
 
 def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dict[str, float]) -> Iterator[Check]:
@@ -681,7 +681,7 @@ class _Culprits:
             return known
         where = in_step(self._trace.intervals[compile_.segments[0].interval])
         text = f"{compile_.function} {without_recompile(compile_)}{where}"
-        return of_compile(self._trace, compile_, "compile", "warning", text)
+        return of_compile(self._trace, compile_, "compile", text)
 
 
 def _needed(budget: Budget, baseline: bool) -> set[str]:

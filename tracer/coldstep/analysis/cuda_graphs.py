@@ -129,8 +129,8 @@ def of_story(story: Story, steps: list[Interval], kind: str, severity: Severity)
     at = next(step for step in steps if step.index == graphs[0].interval)
     return finding(
         kind,
-        severity,
         text,
+        severity=severity,
         at=at,
         cost_ns=sum(graph.wall_ns for graph in graphs),
         location=(story.compile.caller or story.compile.location) if story.compile else None,

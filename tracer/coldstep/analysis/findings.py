@@ -91,8 +91,8 @@ def _blind(trace: Trace) -> list[Finding]:
     rows = [
         finding(
             "blind",
-            "error" if row.state == "failed" else "warning",
             f"The collector {row.name} was {row.state}: what it watches may have happened unseen.",
+            severity="error" if row.state == "failed" else "warning",
             process=row.process,
             evidence=row.missing,
         )
@@ -100,17 +100,15 @@ def _blind(trace: Trace) -> list[Finding]:
         if row.state in ("failed", "late", "partial")
     ]
     rows += [
-        finding(
-            "blind", "warning", f"No collector watched {framework}: what it compiled was not seen.", process=process
-        )
+        finding("blind", f"No collector watched {framework}: what it compiled was not seen.", process=process)
         for process, framework, _ in unwatched(trace)
     ]
     rows += _unseen(trace)
     text = "The trace ends without an end: the process was killed, could not write any more, or the file was cut."
-    rows += [finding("blind", "warning", text, process=p.index) for p in trace.processes if p.ended == "killed"]
+    rows += [finding("blind", text, process=p.index) for p in trace.processes if p.ended == "killed"]
     if trace.run.dropped.ledger:
         text = f"{trace.run.dropped.ledger} events of the ledger were lost: counts and times are too low."
-        rows.append(finding("blind", "error", text))
+        rows.append(finding("blind", text, severity="error"))
     return rows
 
 
@@ -118,14 +116,12 @@ def _unseen(trace: Trace) -> Iterator[Finding]:
     """What compiled by another route, or may have compiled in another process."""
     for process in trace.processes:
         if (route := unseen_route(trace, process.index)) is not None:
-            yield finding(
-                "blind", "warning", f"{route}. What it made, and how often, is not known.", process=process.index
-            )
+            yield finding("blind", f"{route}. What it made, and how often, is not known.", process=process.index)
         below = untraced(trace, process.index)
         if below:
             text = f"{untraced_words(below)}: their compiles are not known."
             evidence = [child_words(row) for row in below[:_MOST_CHILDREN]]
-            yield finding("blind", "warning", text, process=process.index, evidence=evidence)
+            yield finding("blind", text, process=process.index, evidence=evidence)
 
 
 def _recompile(trace: Trace, row: Recompile, compile_: Compile, also: list[Recompile]) -> Finding:
@@ -137,7 +133,6 @@ def _recompile(trace: Trace, row: Recompile, compile_: Compile, also: list[Recom
     )
     return finding(
         "recompile",
-        "warning",
         f"{compile_.function} recompiled{in_step(at)} ({names})" + (f": {changes}" if changes else ""),
         at=at,
         cost_ns=row.cost_ns,
@@ -158,7 +153,6 @@ def _graph_breaks(trace: Trace) -> Iterator[Finding]:
         )
         yield finding(
             "graph_break",
-            "warning",
             f"Graph break in {row.function} ({row.kind}){times}" + (f": {what}" if what else ""),
             at=trace.intervals[row.interval],
             cost_ns=row.cost_ns,
@@ -183,8 +177,8 @@ def _failed(trace: Trace, row: Compile) -> Finding:
         trace,
         row,
         "failed_compile",
-        "error",
         f"{row.function} failed to compile",
+        severity="error",
         evidence=error,
         advice=advice_of(mended) or advice,
         remedies=mended or None,
@@ -215,7 +209,6 @@ def _not_settled(trace: Trace, row: Settling) -> Finding:
     nothing = "compiled or recorded nothing" if trace.cuda_graphs else "compiled nothing"
     return finding(
         "not_settled",
-        "warning",
         f"{row.name} never settled: in {len(steps)} steps there were no three in a row that {nothing}",
         at=steps[-1],
         refs=[cause.compile for cause in row.causes if cause.compile],
@@ -270,8 +263,8 @@ def _eager(trace: Trace) -> list[Finding]:
         rows.append(
             finding(
                 "eager_compiles",
-                severity,
                 text,
+                severity=severity,
                 at=first,
                 cost_ns=cost_ns,
                 location=_dearest(programs),
@@ -303,8 +296,8 @@ def _dispatch(trace: Trace) -> Iterator[Finding]:
             what = f"1 {one} ends when its" if len(hasty) == 1 else f"{len(hasty)} {one}s end when their"
             yield finding(
                 "dispatch_timed",
-                "note",
                 f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it",
+                severity="note",
                 at=hasty[0],
                 advice=f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it.",
             )

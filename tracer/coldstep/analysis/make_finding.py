@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from coldstep._util.figures import listed
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, advice
+from coldstep.analysis.remedies.table import Case
+from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.remedies.table import remedies as made
 from coldstep.model import Compile, Finding, How, Interval, Location, Recompile, Remedy, Severity, Trace
 from coldstep.rows.variants import cache_of
@@ -30,9 +31,9 @@ _MAX_VALUES = 8  # of a sequence that are told
 
 def finding(
     kind: str,
-    severity: Severity,
     text: str,
     *,
+    severity: Severity = "warning",
     process: int = 0,
     at: Interval | None = None,
     cost_ns: int = 0,
@@ -43,12 +44,13 @@ def finding(
     remedies: list[Remedy] | None = None,
     how: How = "edit",
 ) -> Finding:
-    """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`. It
-    is of the process and the step of the interval `at`, where that is given."""
+    """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`;
+    without `advice` the remedies' sentences are. It is of the process and the step of the interval `at`, where that is
+    given."""
     of, interval, step = (at.process, at.index, at.step) if at is not None else (process, None, None)
     row = Finding(
-        "", of, kind, severity, interval, step, cost_ns, location, text, evidence or [], advice, refs or [],
-        remedies or [],
+        "", of, kind, severity, interval, step, cost_ns, location, text, evidence or [],
+        advice or advice_of(remedies or []), refs or [], remedies or [],
     )  # fmt: skip
     return with_remedy(row, how) if remedies is None else row
 
@@ -65,9 +67,9 @@ def of_compile(
     trace: Trace,
     row: Compile,
     kind: str,
-    severity: Severity,
     text: str,
     *,
+    severity: Severity = "warning",
     cost_ns: int | None = None,
     evidence: list[str] | None = None,
     advice: str = "",
@@ -77,8 +79,8 @@ def of_compile(
     """A finding about one compile, where and when it began; its cost and itself unless given."""
     return finding(
         kind,
-        severity,
         text,
+        severity=severity,
         at=trace.intervals[row.segments[0].interval],
         cost_ns=row.wall_ns if cost_ns is None else cost_ns,
         location=row.caller or row.location,
@@ -156,7 +158,7 @@ def marked(causes: Sequence[tuple[str, str, list[Remedy]]]) -> tuple[str, list[R
         each if whole == {*names} else replace(each, text=f"{MARK}{listed(names, MOST_NAMED)}: {each.text}")
         for each, names in of.values()
     ]
-    return ("\n" if len(whole) > 1 else " ").join(advice([each]) for each in rows), rows
+    return ("\n" if len(whole) > 1 else " ").join(advice_of([each]) for each in rows), rows
 
 
 def both_values(row: Recompile) -> tuple[str, str]:

@@ -151,8 +151,8 @@ def _ran_out(trace: Trace, process: int, intervals: list[Part]) -> Finding:
         evidence.append(f"the process held {size(row.rss_bytes)}")
     return finding(
         "out_of_memory",
-        "error",
         f"Out of memory{where}{doing}{': ' if words else ''}{', '.join(words)}",
+        severity="error",
         at=row,
         cost_ns=row.wall_ns,
         location=place or (compile_.location if compile_ else None),
@@ -175,7 +175,6 @@ def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
     where = f" in step {last.step} of {last.name}" if last.kind == "step" else ""
     return finding(
         "out_of_memory",
-        "warning",
         f"Killed{where} with {size(left)} left {limit}: probably because memory ran out",
         at=last,
         cost_ns=last.wall_ns,

@@ -63,7 +63,6 @@ def _silent_eager(trace: Trace) -> Iterator[Finding]:
             trace,
             row,
             "silent_eager",
-            "warning",
             text,
             cost_ns=_estimate(before, after),
             evidence=_compared(before, after, _quiet(trace, row.process)),
@@ -94,7 +93,7 @@ def _no_graph(trace: Trace) -> Iterator[Finding]:
             broken = next((each for each in breaks if each.compile == row.id), None)
             advice, remedies = (broken.advice, broken.remedies) if broken is not None else (_INNER, None)
             yield of_compile(
-                trace, row, "silent_eager", "warning", text, evidence=reasons, advice=advice,
+                trace, row, "silent_eager", text, evidence=reasons, advice=advice,
                 refs=[each.id for each in (row, broken) if each is not None], remedies=remedies,
             )  # fmt: skip
 
@@ -126,8 +125,8 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
             trace,
             row,
             "skipped_forever",
-            "error" if lost else "warning",
             f"{row.function} runs eagerly for ever: {text}",
+            severity="error" if lost else "warning",
             cost_ns=_estimate(before, after) if lost else 0,
             evidence=[
                 *filter(None, [reason]),
@@ -197,9 +196,9 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
             effects, mended = _effects(trace, process, name)
             yield finding(
                 "fast_path_miss",
-                "note",
                 f"{name}: none of the {len(steady)} steady steps stayed on JAX's fast path: calls went through Python "
                 f"({median(calls):g} in each step), though nothing was compiled",
+                severity="note",
                 at=steady[0],
                 evidence=effects,
                 advice=advice_of(mended)
@@ -214,12 +213,11 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
         if effects:
             yield finding(
                 "fast_path_miss",
-                "note",
                 f"{name}: calls of a function with a callback go through Python, in each of the {len(steady)} steady "
                 "steps, and not JAX's fast path",
+                severity="note",
                 at=steady[0],
                 evidence=effects,
-                advice=advice_of(mended),
                 remedies=mended,
             )
             continue
@@ -228,10 +226,10 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
             if step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000 and not step.compiles:
                 yield finding(
                     "fast_path_miss",
-                    "note",
                     f"{name}: step {step.step} took {duration(step.wall_ns)}, {step.wall_ns / usual:.0f} times a "
                     "steady step, and compiled nothing, but called JAX through Python "
                     f"{times(step.python_dispatches or 0)}: its inputs were new to the fast path",
+                    severity="note",
                     at=step,
                     cost_ns=round(step.wall_ns - usual),
                     advice="Hand in the same kinds of objects at every call: arrays of one kind, placed alike.",
@@ -286,9 +284,9 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         mended = without_callback(trace, first) if calls_back else in_one_order(trace, first)
         yield finding(
             "cache_miss",
-            "note",
             f"{listed((row.function for row in rows), MOST_NAMED)} compiled anew although a disk cache was on, and "
             f"filled: {loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
+            severity="note",
             at=trace.intervals[first.segments[0].interval],
             cost_ns=sum(row.wall_ns for row in rows),
             location=first.caller or first.location,

@@ -9,7 +9,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
 from coldstep.analysis.make_finding import MOST_NAMED, finding
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, advice, remedies
+from coldstep.analysis.remedies.table import Case, remedies
 from coldstep.model import Autotuning, Finding, Trace
 
 _OFTEN = 3
@@ -39,11 +39,9 @@ def tuned_anew(trace: Trace) -> Iterator[Finding]:
         values = listed((f"({keys})" if "," in keys else keys for keys in by_keys), MOST_NAMED)
         yield finding(
             "repeat_offender",
-            "warning",
             f"{kernel} was tuned {len(by_keys)} times, for {values}",
             at=trace.intervals[first.interval],
             cost_ns=sum(row.compile_ns + row.timing_ns for row in further),
             location=first.location,
-            advice=advice(mended),
             remedies=mended,
         )

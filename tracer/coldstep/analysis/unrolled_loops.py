@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.blocks import block_around
-from coldstep.analysis.remedies.table import NOWHERE, Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.rules.jax import OF_LAYERS
 from coldstep.analysis.rules.registry import rules_of
 from coldstep.model import Compile, Finding, Trace, Unrolled
@@ -35,12 +35,11 @@ def unrolled_loops(trace: Trace) -> Iterator[Finding]:
             trace,
             compile_,
             "unrolled",
-            "note",
             f"{compile_.function} holds each of {loop.turns} turns of a loop in line {loop.location.line}"
             f"{_OF_LAYERS if loop.layers else ''}: {loop.operations} of its {loop.of} operations",
+            severity="note",
             cost_ns=cost,
             evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
-            advice=advice(mended),
             remedies=mended,
         )
         row.location = loop.location

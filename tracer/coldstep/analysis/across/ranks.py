@@ -102,7 +102,6 @@ def _straggler(trace: Trace, rows: list[_Turn]) -> Finding | None:
     ]
     return finding(
         "straggler",
-        "warning",
         text,
         at=slowest.step,
         cost_ns=sum(waits) or longer,

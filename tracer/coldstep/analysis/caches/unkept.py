@@ -57,8 +57,8 @@ def unkept(trace: Trace) -> Iterator[Finding]:
             trace,
             row,
             "cache_miss",
-            "note",
             f"each process compiles {row.function} anew: {_named(cache.layer)} does not keep it ({reason})",
+            severity="note",
             remedies=_remedies(trace, row, cache, reason),
         )
 

@@ -305,7 +305,6 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
                 trace,
                 compile_,
                 "after_ready",
-                "warning",
                 text,
                 cost_ns=call.delay_ns,
                 evidence=evidence,
@@ -321,7 +320,6 @@ def _of_build(trace: Trace, row: Readiness, build: Build) -> Finding:
     did = "was waited for, while another process built it," if build.state == "waited" else "was built"
     return finding(
         "after_ready",
-        "warning",
         f"{build.name} {did} after {row.name}{in_step(at)}, by {build.tool}",
         at=at,
         cost_ns=build.wall_ns,
@@ -339,7 +337,6 @@ def loads_of(trace: Trace, row: Readiness) -> list[Finding]:
             trace,
             compile_,
             "after_ready",
-            "warning",
             f"{compile_.function} was loaded from a cache after {row.name}{in_step(trace.intervals[at])}",
             cost_ns=compile_.wall_ns,
             advice="Call it in the warm-up with such arguments.",

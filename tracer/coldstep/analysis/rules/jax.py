@@ -15,7 +15,7 @@ from coldstep.analysis.remedies.layers import as_scan
 from coldstep.analysis.remedies.loops import as_fori_loop, as_vmap
 from coldstep.analysis.remedies.masks import with_where
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.analysis.remedies.windows import with_dynamic_slice
 from coldstep.model import Compile, Finding, Location, Remedy, Trace, Unrolled
 from coldstep.signature import Change, Signature, differences
@@ -322,10 +322,8 @@ def captured_constants(trace: Trace) -> Iterator[Finding]:
             trace,
             row,
             "captured_constants",
-            "warning",
             f"{row.function} holds {figures.size(_held(trace, row))} of constants: {largest}",
             cost_ns=0,
-            advice=advice(mended),
             remedies=mended,
         )
 

@@ -49,8 +49,8 @@ def second_traces(trace: Trace) -> Iterator[Finding]:
             trace,
             row,
             "second_trace",
-            "note",
             f"{_outermost(trace, row).function} was traced twice in its first call, which made {made}",
+            severity="note",
             cost_ns=spent,
             evidence=[
                 f"the first trace, {duration(first)}, was thrown away; with variables made before, it is the only one",

@@ -9,7 +9,7 @@ from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.edits import is_call, method_owner
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, Place, advice, remedies
+from coldstep.analysis.remedies.table import Case, Place, remedies
 from coldstep.model import Compile, Finding, Remedy, Trace
 
 _LEAST_MODELS = 3  # at one line: of two, one may be another's copy
@@ -55,10 +55,9 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
             trace,
             later[0],
             "repeat_offender",
-            "note",
             f"{listed(sorted(steps), len(steps))} compiled for each of {models} models that are built alike",
+            severity="note",
             cost_ns=sum(row.wall_ns for row in later),
-            advice=advice(made),
             refs=[row.id for row in later],
             remedies=made,
         )

@@ -9,7 +9,7 @@ from coldstep._util.figures import times
 from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import of_compile
 from coldstep.analysis.remedies.row import Row
-from coldstep.analysis.remedies.table import Case, mended, remedies
+from coldstep.analysis.remedies.table import Case, remedies
 from coldstep.model import Finding, Trace
 
 _LEAST = 3
@@ -31,13 +31,12 @@ def made_in_each_call(trace: Trace) -> Iterator[Finding]:
         if len(rows) < _LEAST:
             continue
         text = f"TensorFlow traced a function of its own {times(len(rows))}"
-        made = of_compile(
+        yield of_compile(
             trace,
             rows[0],
             "eager_compiles",
-            "warning",
             f"{text}: the call that vectorizes in this line makes one each time, outside of a tf.function",
             cost_ns=sum(row.wall_ns for row in rows),
             refs=[row.id for row in rows],
+            remedies=remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {})),
         )
-        yield mended(made, remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {})))

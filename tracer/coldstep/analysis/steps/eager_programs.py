@@ -133,7 +133,6 @@ def told(trace: Trace, group: Repeated) -> Finding:
     text = group.text(len(set(group.steps)) if group.in_steps else 0)
     return finding(
         "eager_compiles",
-        "warning",
         f"{text}: each call makes {anew} anew" if anew else text,
         at=first,
         cost_ns=sum(row.wall_ns for row in group.programs),

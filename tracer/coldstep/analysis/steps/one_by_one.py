@@ -171,8 +171,8 @@ def _finding(
     names = listed((row.function for row in programs), MOST_NAMED)
     return finding(
         "eager_compiles",
-        "warning" if mended or advice == _ABOVE_THE_LOOP else "note",
         f"{text}: {len(programs)} small programs were compiled for them ({names})",
+        severity="warning" if mended or advice == _ABOVE_THE_LOOP else "note",
         at=first,
         cost_ns=sum(row.wall_ns for row in programs),
         location=location or dearest.caller,
