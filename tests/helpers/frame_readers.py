@@ -140,7 +140,7 @@ def a_slow_call_of_jaxs() -> Any:
 def a_transforms_call_of_jaxs() -> Any:
     ours = type("BatchTrace", (), {"parent_trace": type("EvalTrace", (), {})()})()
     of("jax/_src/core.py", "", trace_ctx=SimpleNamespace(trace=ours))
-    sites: Any = SimpleNamespace(is_users=lambda file: True, users_frame=lambda frame: frame)
+    sites: Any = SimpleNamespace(is_users=lambda file: True, users_frame=lambda frame: frame, awake=lambda: True)
     watcher = Transformed(sites, raised)
 
     def train(x: int) -> None: ...
