@@ -24,6 +24,7 @@ HOOKS = {
     "uvicorn.protocols.http.httptools_impl": "responses:watch_asgi",
     "gunicorn.http.wsgi": "responses:watch_wsgi",
     "vllm.v1.worker.worker_base": "workers:watch_workers",
+    "vllm.triton_utils.dispatcher": "workers:watch_functions",
     "vllm.v1.core.kv_cache_manager": "workers:watch_functions",
     "vllm.utils.gc_utils": "workers:watch_functions",
     "torch.cuda": "groups:watch_start",

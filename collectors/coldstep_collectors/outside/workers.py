@@ -25,6 +25,7 @@ _ROWS = (
 """The methods of `WorkerBase`, its interface: each platform has a class of its own for them."""
 
 _FUNCTIONS = (
+    Watch("vllm.triton_utils.dispatcher", "register_kernels", "device.init"),  # looks at each name of each module
     Watch("vllm.v1.core.kv_cache_manager", "KVCacheManager.__init__", "kv_cache"),  # the engine's side of it
     Watch("vllm.utils.gc_utils", "freeze_gc_heap", "gc"),  # collects all generations, at the end of each start
 )
