@@ -73,7 +73,7 @@ def _reads(rows: Rows, samples: list[tuple[int, int, Stack]]) -> list[tuple[Stac
 
 
 def _by_reader(reads: Counter[tuple[Stack | None, Stack]], named: dict[Stack, str]) -> dict[str, int]:
-    """What each line had read. Between looks at two lines either may have, and of a tenth each line reads some."""
+    """What each line had read. Between looks at two lines either may have; less than a tenth any line may read."""
     sizes = summed(
         (named[stack], size)
         for (since, stack), size in reads.items()
