@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import coldstep
+from coldstep.model import Trace
 from jobs.kinds import run
 
 FORKS = """
@@ -41,9 +42,23 @@ def below_one_that_records_nothing():
     in_child(lambda: step(torch.ones(3)))
 """
 
+AT_ONCE = """
+for each in on_threads, in_a_handler, as_a_rank, below_one_that_records_nothing:
+    in_child(each)
+"""
+
 ENDS = """
+import resource
+
+def pages():
+    if not (pid := os.fork()):
+        os._exit(0)
+    return os.wait4(pid, 0)[2].ru_minflt
+
 statuses = []
+untraced = min(pages() for _ in range(5))
 with coldstep.trace("block.pftrace", children=True):
+    traced = min(pages() for _ in range(5))
     step(torch.ones(3))
     with coldstep.step():
         for end in (lambda: os._exit(0), lambda: os.kill(os.getpid(), signal.SIGTERM), sys.exit, lambda: None):
@@ -52,7 +67,8 @@ with coldstep.trace("block.pftrace", children=True):
                 break
             statuses.append(os.waitpid(pid, 0)[1])
 if pid:
-    print(*statuses)
+    in_child(lambda: step(torch.ones(4)))
+    print(*statuses, traced - untraced)
 """
 
 LATE = """
@@ -77,89 +93,62 @@ def mark_late():
     for n in (2, 3):
         with coldstep.step():
             step(torch.ones(n))
+
+train()
+in_child(compile_late)
+for _ in range(3):
+    with coldstep.step():
+        pass
+with coldstep.step():
+    in_child(mark_late)
 """
 
-SILENT = """
-import resource
 
-def pages():
-    if not (pid := os.fork()):
-        os._exit(0)
-    return os.wait4(pid, 0)[2].ru_minflt
-
-untraced = min(pages() for _ in range(5))
-with coldstep.trace("block.pftrace", children=True):
-    traced = min(pages() for _ in range(5))
-    pid = os.fork()
-if pid:
-    assert os.waitpid(pid, 0)[1] == 0
-    print(traced - untraced)
-else:
-    step(torch.ones(3))
-"""
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The job of a program with six children that record something, and one that does not."""
+    folder = tmp_path_factory.mktemp("forks")
+    (folder / "forks.py").write_text(FORKS + AT_ONCE + LATE)
+    done = run("coldstep", "run", "forks.py", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    return coldstep.load(folder / "forks.pftrace")
 
 
 @pytest.mark.torch
-def test_a_childs_first_compile_may_be_on_any_thread_in_a_handler_or_below_a_silent_child(tmp_path: Path) -> None:
-    every = "on_threads, in_a_handler, as_a_rank, below_one_that_records_nothing"
-    (tmp_path / "forks.py").write_text(f"{FORKS}\nfor each in ({every}):\n    in_child(each)\n")
-    done = run("coldstep", "run", "forks.py", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, b""), done.stderr
-    trace = coldstep.load(tmp_path / "forks.pftrace")
-    assert [(row.how, row.ended, row.rank) for row in trace.processes] == [
+def test_a_childs_first_compile_may_be_on_any_thread_in_a_handler_or_below_a_silent_child(forks: Trace) -> None:
+    assert [(row.how, row.ended, row.rank) for row in forks.processes] == [
         ("root", "ok", None),
-        ("fork", "ok", None),
-        ("fork", "ok", None),
+        *[("fork", "ok", None)] * 4,
         ("fork", "ok", 3),
         ("fork", "ok", None),
     ]
-    per_process = [[row for row in trace.compiles if row.process == number] for number in range(5)]
-    assert [len(rows) for rows in per_process] == [1, 3, 1, 1, 1]
-    assert {(row.cause, row.argument) for row in trace.recompiles} == {("shape", "x")}
-    assert len(trace.recompiles) == 6
-    assert "1 more Python of this job wrote no trace: it takes a compile or a mark." in trace.run.notes
+    per_process = [[row for row in forks.compiles if row.process == number] for number in range(7)]
+    assert [len(rows) for rows in per_process] == [1, 3, 1, 1, 1, 1, 1]
+    assert {(row.cause, row.argument) for row in forks.recompiles} == {("shape", "x")}
+    assert len(forks.recompiles) == 8
+    assert "1 more Python of this job wrote no trace: it takes a compile or a mark." in forks.run.notes
 
 
 @pytest.mark.torch
-def test_a_child_that_records_nothing_leaves_no_file_and_no_word_however_it_ends(tmp_path: Path) -> None:
+def test_a_child_that_compiles_late_has_its_own_steps_from_the_fork_on(forks: Trace) -> None:
+    for child, steps in zip(forks.processes[3:5], (4, 2), strict=True):
+        assert child.wall_ns > 5e8
+        rows = [row for row in forks.intervals if row.process == child.index]
+        assert [row.step for row in rows if row.kind == "step"] == [*range(steps)]
+        assert rows[0].kind == "before"
+    assert rows[0].wall_ns >= 5e8
+
+
+@pytest.mark.torch
+def test_a_child_that_records_nothing_leaves_no_file_no_word_and_few_copied_pages(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(f"{FORKS}\n{ENDS}")
     done = run("python", "ends.py", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, b"0 15 0 0\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    *statuses, pages = done.stdout.split()
+    assert statuses == [b"0", b"15", b"0", b"0"]
+    assert int(pages) < 250  # each is 4 KB copied, and 3 to 6 µs; 340 where all was made anew at once
     [line] = done.stderr.decode().splitlines()
     assert line.startswith("coldstep: block.pftrace: ")
     assert [path.name for path in tmp_path.glob("*.pftrace")] == ["block.pftrace"]
     trace = coldstep.load(tmp_path / "block.pftrace")
     assert [(row.kind, row.step) for row in trace.intervals if row.kind == "step"] == [("step", 0)]
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize(
-    ("ends", "steps", "before_ns"),
-    [
-        ("train()\nin_child(compile_late)", 4, 0),
-        ("for _ in range(3):\n    with coldstep.step(): pass\nwith coldstep.step(): in_child(mark_late)", 2, 5e8),
-    ],
-)
-def test_a_child_that_compiles_late_has_its_own_steps_from_the_fork_on(
-    ends: str, steps: int, before_ns: float, tmp_path: Path
-) -> None:
-    (tmp_path / "late.py").write_text(f"{FORKS}\n{LATE}\n{ends}")
-    done = run("coldstep", "run", "late.py", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, b""), done.stderr
-    trace = coldstep.load(tmp_path / "late.pftrace")
-    child = trace.processes[1]
-    assert (child.how, child.ended) == ("fork", "ok")
-    assert child.wall_ns > 5e8
-    rows = [row for row in trace.intervals if row.process == 1]
-    assert [row.step for row in rows if row.kind == "step"] == [*range(steps)]
-    assert rows[0].kind == "before"
-    assert rows[0].wall_ns >= before_ns
-
-
-@pytest.mark.torch
-def test_a_child_writes_to_few_pages_of_its_parents_and_records_nothing_behind_the_block(tmp_path: Path) -> None:
-    (tmp_path / "silent.py").write_text(f"{FORKS}\n{SILENT}")
-    done = run("python", "silent.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 250  # each is 4 KB copied, and 3 to 6 µs; 340 where all was made anew at once
-    assert [path.name for path in tmp_path.glob("*.pftrace")] == ["block.pftrace"]

@@ -68,6 +68,7 @@ def begun(python: str, folder: Path, *cases: str, **env: str) -> dict[str, Inter
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "nothing was written" not in done.stderr  # where no viewer is installed neither
     return {path.stem: coldstep.load(path).intervals[0] for path in folder.glob("*.pftrace")}
 
 

@@ -410,9 +410,9 @@ class Session:
         seen = self._drain.recorder.uneventful and not self.attached.misses(self.vocabulary)
         if row.ended == "ok" and not self._drain.lost and seen:
             self.headline = without_events(end_ns - self._started.monotonic_ns)
-        elif _is_pools():
-            self.headline = "coldstep report shows its contents"
-        elif self.options.judged:
+            return
+        self.headline = "coldstep report shows its contents"
+        if self.options.judged and not _is_pools():
             self._judge()
 
     def _judge(self) -> None:
