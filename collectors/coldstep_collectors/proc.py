@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import resource
+from functools import cache
 from io import FileIO
 
 _MOST_BYTES = 1 << 12
+_BLOCK_BYTES = 512
 
 
 def read_bytes() -> int | None:
     """What the process has had read from disks, pages of mapped files included; None where that is not shown."""
-    text = _read("/proc/self/io")
-    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(b"read_bytes:")), None)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_inblock * _BLOCK_BYTES if _counts_reads() else None
+
+
+@cache
+def _counts_reads() -> bool:
+    # a kernel that does not count shows 0 blocks; its file takes fifty times as long to read as they do
+    return b"read_bytes:" in _read("/proc/self/io")
 
 
 def waited_ns() -> int | None:

@@ -19,6 +19,7 @@ from coldstep.collector import Collector, Hook, SessionSink, own_time
 from coldstep.errors import contained, first_line, interrupts
 from coldstep.events import CollectorState
 from coldstep.recording.buffer import Drain
+from coldstep.recording.garbage import none_collected
 from coldstep.vocabulary import Vocabulary
 
 _PATIENCE_S = 10.0
@@ -38,7 +39,8 @@ class Attaching:
         self._under_way.append(thread)  # before the look at `_over`: so one of the two threads sees the other
         try:
             if not self._over:
-                attach()
+                with none_collected():
+                    attach()
         finally:
             self._under_way.remove(thread)
 
