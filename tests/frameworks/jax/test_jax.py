@@ -1255,7 +1255,7 @@ def test_loading_the_plugin_of_a_device_is_a_part_of_its_start(tmp_path: Path) -
             import jax
             jax.devices()
     """
-    program.run(source, tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    program.run(source, tmp_path, env={"PYTHONPATH": str(tmp_path)}, stack="jax")
     assert coldstep.load(tmp_path / "run.pftrace").intervals[0].phases["jax.backend_init"] >= 500_000_000
 
 
@@ -1282,7 +1282,7 @@ def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
     """
     seen = []
     for _ in range(2):
-        program.run(source, tmp_path)
+        program.run(source, tmp_path, stack="jax")
         (row,) = of(coldstep.load(tmp_path / "run.pftrace"), "train_step")
         (cache,) = row.caches
         seen.append((row.outcome, cache.layer, cache.state, cache.saved_ns is not None))

@@ -59,7 +59,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
     """The same training with device traces until it settles, and without."""
     folder = tmp_path_factory.mktemp("kineto")
     # in a process of its own: in a fork PyTorch's profiler has the main thread by the number of the parent's
-    return folder, {device: program.losses(TRAIN, folder, device) for device in ("until-settled+2", "off")}
+    stacks = {"until-settled+2": None, "off": "torch"}
+    return folder, {device: program.losses(TRAIN, folder, device, stack) for device, stack in stacks.items()}
 
 
 @pytest.fixture(scope="module")
