@@ -483,6 +483,7 @@ import torch._inductor.config as inductor
 import torch._inductor.custom_graph_pass as passes
 import coldstep
 
+inductor.compile_threads = 1
 torch.set_num_threads(2)
 w = torch.ones(4, requires_grad=True)
 plain = "def step(x):\\n    return torch.sin(x) * 2.0"
@@ -601,8 +602,9 @@ def torch_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(folder: Path, cases: tuple[str, ...], cache: str, **env: str) -> dict[str, Trace]:
     """A process that compiles one case after another: the trace of each."""
-    env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    program.run(TORCH.replace("sys.argv[1:]", repr(list(cases))), folder, env=env, timeout=580)
+    stack = None if "TORCH_TRACE" in env else "torch"  # which PyTorch reads as it is imported
+    env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / cache)}
+    program.run(TORCH.replace("sys.argv[1:]", repr(list(cases))), folder, env=env, timeout=580, stack=stack)
     return {case: coldstep.load(folder / f"torch-{case}.pftrace") for case in cases}
 
 

@@ -1255,7 +1255,7 @@ def test_loading_the_plugin_of_a_device_is_a_part_of_its_start(tmp_path: Path) -
             import jax
             jax.devices()
     """
-    program.run(source, tmp_path, env={"PYTHONPATH": str(tmp_path)}, stack="jax")
+    program.run(source, tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert coldstep.load(tmp_path / "run.pftrace").intervals[0].phases["jax.backend_init"] >= 500_000_000
 
 

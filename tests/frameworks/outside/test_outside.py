@@ -678,7 +678,7 @@ def test_a_compiler_that_the_program_waits_for_is_a_build_and_one_too_late_after
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, str]:
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("tuned")
-    done = program.run(TUNED, folder, env={"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")})
+    done = program.run(TUNED, folder, env={"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}, stack="torch")
     return coldstep.load(folder / "run.pftrace"), done.stderr
 
 
