@@ -433,7 +433,7 @@ def test_the_line_that_first_touches_mapped_weights_is_named_with_what_it_read(t
 @pytest.mark.parametrize("suffix", ["pt", "safetensors"])
 def test_what_is_mapped_is_read_as_a_module_takes_it_over(tmp_path: Path, suffix: str) -> None:
     _needed(suffix)
-    done = program.run(COPIED, tmp_path, env={"SUFFIX": suffix}, stack="torch")
+    done = program.run(COPIED, tmp_path, env={"SUFFIX": suffix})
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert_as_measured(done.stdout, trace, "load.weights")
     load, copy = trace.transfers  # not the second load, nor one that copies nothing, nor those of small modules
