@@ -49,7 +49,11 @@ class KnockedOut:
 
 def knock_out(python: str, stack: str, folder: Path, few: bool) -> KnockedOut:
     """Run a stack's programs without each name; with `few`, each path only. RuntimeError where they do not run."""
-    settings = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    settings = {
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",  # half of the LLVM
+    }
     done = subprocess.run(
         [python, str(HERE / "helpers/knocked_out.py"), stack, str(folder), *(["few"] if few else [])],
         env={"PJRT_DEVICE": "CPU", **os.environ, **settings},

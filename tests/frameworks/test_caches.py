@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shutil
+import sys
 import zlib
 from pathlib import Path
 
@@ -483,6 +484,7 @@ import torch._inductor.config as inductor
 import torch._inductor.custom_graph_pass as passes
 import coldstep
 
+inductor.compile_threads = 1
 torch.set_num_threads(2)
 w = torch.ones(4, requires_grad=True)
 plain = "def step(x):\\n    return torch.sin(x) * 2.0"
@@ -601,8 +603,9 @@ def torch_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(folder: Path, cases: tuple[str, ...], cache: str, **env: str) -> dict[str, Trace]:
     """A process that compiles one case after another: the trace of each."""
-    env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    program.run(TORCH.replace("sys.argv[1:]", repr(list(cases))), folder, env=env, timeout=580)
+    stack = None if "TORCH_TRACE" in env else "torch"  # which PyTorch reads as it is imported
+    env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / cache)}
+    program.run(TORCH.replace("sys.argv[1:]", repr(list(cases))), folder, env=env, timeout=580, stack=stack)
     return {case: coldstep.load(folder / f"torch-{case}.pftrace") for case in cases}
 
 
@@ -675,7 +678,11 @@ def test_what_torchs_folder_and_a_mega_cache_hold(torch_folder: Path, filled: di
     assert {row["key"] for row in mega} >= keys
 
 
-def test_pytorchs_own_traces_tell_the_graphs_keys(torch_folder: Path, carried: dict[str, Trace]) -> None:
+def test_pytorchs_own_traces_tell_the_graphs_keys(
+    torch_folder: Path, carried: dict[str, Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("inductor", "functorch"):  # which another test may have imported: they know the usual values
+        monkeypatch.delitem(sys.modules, f"torch._{name}.config", raising=False)
     rows = json.loads(said(torch_folder / "trace", torch_folder / "later_trace", "--json"))["programs"]
     cases = [{row["layer"]: row for row in rows if row["later"] == f"c{number}"} for number in range(5)]
     found = [{layer: row["verdict"] for layer, row in case.items()} for case in cases]

@@ -6,14 +6,13 @@ import contextlib
 import itertools
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import program
 import pytest
+from click.testing import CliRunner
 from sample_trace import sample
 from sessions import check_ledger
 
@@ -23,6 +22,7 @@ from coldstep.analysis import memory
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
 from coldstep_collectors.process.collector import cgroup_left
+from coldstep_viewers.commands import cli
 from coldstep_viewers.report import memory_and_ranks
 
 GB = 1 << 30
@@ -105,9 +105,9 @@ with coldstep.trace("t.pftrace", collectors=["process"]):
 """
 
 
-def ran_out(folder: Path, source: str) -> tuple[Trace, Finding]:
+def ran_out(folder: Path, source: str, stack: str | None = None) -> tuple[Trace, Finding]:
     """Run what cannot be, and read what the trace says of it."""
-    done = program.run(LIMITED + source, folder, check=False)
+    done = program.run(LIMITED + source, folder, check=False, stack=stack)
     assert done.returncode != 0
     trace = coldstep.load(folder / "t.pftrace")
     check_ledger(trace)
@@ -123,12 +123,7 @@ def test_pythons_own_error_names_the_step_and_what_was_left(tmp_path: Path, engi
     assert found.text.startswith("Out of memory in step 1 of train, in <module> (program.py:")
     assert found.text.endswith(" were left under RLIMIT_AS")
     engine.assert_clean(tmp_path / "t.pftrace")
-    report = subprocess.run(
-        [sys.executable, "-m", "coldstep", "report", "t.pftrace", "--json"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    report = CliRunner().invoke(cli.main, ["report", str(tmp_path / "t.pftrace"), "--json"])
     assert found.text in [row["text"] for row in json.loads(report.stdout)["findings"]]
 
 
@@ -165,7 +160,7 @@ def test_a_step_whose_own_error_was_caught_is_not_blamed_for_a_later_one(tmp_pat
 @pytest.mark.torch
 def test_an_allocation_is_named_with_what_it_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    _, found = ran_out(tmp_path, EAGER)
+    _, found = ran_out(tmp_path, EAGER, "torch")
     assert found.text.startswith("Out of memory in step 1 of train, in forward (program.py:")
     assert ": asked for 4.0 GiB, " in found.text
     left = next(text for text in found.evidence if "left under RLIMIT_AS" in text)
@@ -177,7 +172,7 @@ def test_an_allocation_is_named_with_what_it_asked_for(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_the_compile_that_ran_out_is_named(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    trace, found = ran_out(tmp_path, COMPILING)
+    trace, found = ran_out(tmp_path, COMPILING, "torch")
     assert found.text.startswith("Out of memory in step 0 of train, compiling forward: asked for 4.0 GiB, ")
     [compile_] = [row for row in trace.compiles if row.id in found.refs]
     assert (compile_.function, compile_.outcome) == ("forward", "failed")
@@ -186,7 +181,7 @@ def test_the_compile_that_ran_out_is_named(tmp_path: Path) -> None:
 @pytest.mark.jax
 def test_xla_says_what_it_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("jax")
-    trace, found = ran_out(tmp_path, XLA)
+    trace, found = ran_out(tmp_path, XLA, "jax")
     assert trace.run.ended == "out_of_memory"
     assert found.step == 0
     assert ": asked for 2.0 GiB, " in found.text

@@ -176,7 +176,7 @@ with coldstep.trace("raise.pftrace"):
 
 @pytest.mark.jax
 def test_the_program_is_told_at_the_next_mark_of_the_thread_that_compiled(tmp_path: Path) -> None:
-    said = [json.loads(line) for line in program.run(TOLD, tmp_path).stdout.splitlines()]
+    said = [json.loads(line) for line in program.run(TOLD, tmp_path, stack="jax").stdout.splitlines()]
     loud, number, told, text, raised, once, own, later, others = said
     assert loud == ["action='loud' is none of 'note', 'raise' and a function"]
     assert "action=3 " in number[0]
@@ -404,10 +404,11 @@ for _ in range(50_000):
 
 @pytest.mark.jax
 def test_a_hundred_thousand_clean_requests_are_no_violation(tmp_path: Path) -> None:
-    [row] = run(CLEAN, tmp_path).readiness
+    trace = run(CLEAN, tmp_path, "program", "--device", "off")
+    [row] = trace.readiness
     assert (row.compiles_after, row.loads_after, row.calls) == (0, 0, [])
     assert check("--ready", tmp_path / "program.pftrace").exit_code == 0
-    assert "nothing compiled after ready" in headline(coldstep.load(tmp_path / "program.pftrace"))
+    assert "nothing compiled after ready" in headline(trace)
 
 
 # --- where it is shown --------------------------------------------------------------------------------------------

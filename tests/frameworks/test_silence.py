@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import program
 import pytest
+from click.testing import CliRunner
 
 import coldstep
 from coldstep import session
@@ -21,6 +20,7 @@ from coldstep.events import Args, Begin, End
 from coldstep.loading import read
 from coldstep.model import Trace
 from coldstep_collectors.torch._private import limits
+from coldstep_viewers.commands import cli
 from coldstep_viewers.report.headline import headline
 from coldstep_viewers.report.html import page
 from coldstep_viewers.report.terminal import render
@@ -103,9 +103,7 @@ def test_a_step_in_which_nothing_was_seen_is_not_drawn_as_clean(blind: Path, eng
 
 def test_check_cannot_tell_and_diff_does_not_pretend(blind: Path) -> None:
     assert judge([coldstep.load(blind)], parse({"settle_by": 1})).word == "unknown"
-    done = subprocess.run(
-        [sys.executable, "-m", "coldstep", "diff", blind, blind, "--json"], capture_output=True, text=True, check=True
-    )
+    done = CliRunner().invoke(cli.main, ["diff", str(blind), str(blind), "--json"], catch_exceptions=False)
     assert json.loads(done.stdout)["unseen"]["before"]
 
 

@@ -6,17 +6,17 @@ A block of each has to do, for a test's time: the whole is `python -m benchmarks
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+import program
 import pytest
 from benchmarks.pages import set_apart
-from benchmarks.stack_wars import fitting, page, pair
-from benchmarks.stack_wars.__main__ import run
+from benchmarks.stack_wars import fitting, foretell, page, pair
+from benchmarks.stack_wars.__main__ import main, run
 from benchmarks.stack_wars.pair import Row
 from benchmarks.stack_wars.results import fought
 from benchmarks.stack_wars.sizes import SIZES
@@ -39,32 +39,31 @@ NAMES = {
 }
 LAZY_NAMES = {"torch_xla": "torch_xla", "openxla": "dynamo+torch_xla"}
 STEPS = 5
+Command = Callable[..., tuple[str, str]]
 TRAIN = """
-import sys
 from dataclasses import replace
 from pathlib import Path
 from benchmarks.stack_wars import pair
 from benchmarks.stack_wars.sizes import SIZES_OF
 
 blocks = {"ffn": {"layers": 1}, "gpt2": {"layers": 1}, "resnet50": {"stages": (1,)}}
-folder, *stacks = sys.argv[1:]
-for stack in stacks:
+for stack in STACKS:
     for model, smaller in blocks.items():
         SIZES_OF[model]["tiny"] = replace(SIZES_OF[model]["tiny"], **smaller)
-        trace = Path(folder, "tiny", model, f"{stack}.pftrace")
+        trace = Path("tiny", model, f"{stack}.pftrace")
         trace.parent.mkdir(parents=True, exist_ok=True)
         pair.main([model, stack, "tiny", str(trace), "--steps", "5", *(["--ir"] if model == "ffn" else [])])
 """
 
 
-def trained(folder: Path, *stacks: str, **environment: str) -> None:
-    """Traces and rows of these stacks, in one process, which has imported the framework once."""
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(folder), *stacks],
-        cwd=ROOT,
-        env=os.environ
-        | environment
+def trained(folder: Path, *stacks: str, framework: str | None = None, **environment: str) -> None:
+    """Traces and rows of these stacks, in one process; PyTorch's Inductor reads its settings as it is imported."""
+    program.run(
+        TRAIN.replace("STACKS", repr(stacks)),
+        folder,
+        env=environment
         | {
+            "PYTHONPATH": str(ROOT),
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no workers, which import PyTorch anew
             "TORCHINDUCTOR_VEC_ISA_OK": "0",  # half of the C++
@@ -74,10 +73,9 @@ def trained(folder: Path, *stacks: str, **environment: str) -> None:
             "AOT_INDUCTOR_ENABLE_LINE_TABLES": "0",
             "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",  # half of the LLVM
         },
-        capture_output=True,
-        text=True,
+        timeout=1400,
+        stack=framework,
     )
-    assert done.returncode == 0, done.stderr
 
 
 def read(folder: Path, model: str) -> dict[str, Trace]:
@@ -95,11 +93,24 @@ def compared(folder: Path, model: str) -> dict[str, StackRow]:
     return fought(folder / "tiny")[model].traced
 
 
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """What one of the commands prints and says meanwhile; the pairs run in processes of their own all the same."""
+
+    def ran(main: Callable[[], None], *words: str) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["stack_wars", *words])
+        main()
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    return ran
+
+
 @pytest.fixture(scope="module")
 def war(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("war")
-    for stacks in (("jax",), ("tensorflow", "tensorflow_xla")):
-        trained(folder, *stacks)
+    trained(folder, "jax", framework="jax")
+    trained(folder, "tensorflow", "tensorflow_xla", framework="tensorflow")
     trained(folder, "eager", "inductor", OMP_NUM_THREADS="1")  # C++ without OpenMP
     return folder
 
@@ -192,33 +203,20 @@ def test_the_page_has_every_figure_with_its_reason(war: Path) -> None:
 @pytest.mark.jax
 @pytest.mark.torch
 @pytest.mark.tensorflow
-def test_what_would_be_held_is_foretold_beside_what_was(war: Path) -> None:
+def test_what_would_be_held_is_foretold_beside_what_was(war: Path, command: Command) -> None:
     stacks = ("jax", "eager")
-    words = [
-        sys.executable,
-        "-m",
-        "benchmarks.stack_wars.foretell",
-        "ffn",
-        "--size",
-        "tiny",
-        "-o",
-        str(war),
-        "--stack",
-        *stacks,
-    ]
-    done = subprocess.run([*words, "--memory", "300KiB"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "ffn in jax: does not fit into 300 KiB: " in done.stdout
-    assert "ffn in eager: does not fit into 300 KiB: " in done.stdout
+    words = ["ffn", "--size", "tiny", "-o", str(war), "--memory"]
+    said, _ = command(foretell.main, *words, "300KiB", "--stack", *stacks)
+    assert "ffn in jax: does not fit into 300 KiB: " in said
+    assert "ffn in eager: does not fit into 300 KiB: " in said
     for stack in stacks:
         fit = fitting.read(war / "tiny/ffn" / f"{stack}.fit.json").fit
         assert fit is not None
         assert fit.fits is False
         assert f"does not fit into 300 KiB: {size(fit.peak_bytes)}" in str(fit)
     lines = list(page.predictions(war))
-    words[-len(stacks) :] = ["jax"]
-    again = subprocess.run([*words, "--memory", "300 MiB"], cwd=ROOT, capture_output=True, text=True)
-    assert "ffn in jax: fits into 300 MiB: " in again.stdout
+    again, _ = command(foretell.main, *words, "300 MiB", "--stack", "jax")
+    assert "ffn in jax: fits into 300 MiB: " in again
     [jax] = [line for line in lines if line.startswith("| tiny | ffn | jax | ")]
     judged, kept = jax.split(" | ")[-2:]
     assert judged == "not judged"
@@ -272,23 +270,12 @@ def test_a_part_of_the_page_is_made_anew_and_the_others_stay() -> None:
 
 
 @pytest.mark.torch
-def test_out_of_memory_is_a_row_with_its_reason_and_is_not_run_again(tmp_path: Path) -> None:
+def test_out_of_memory_is_a_row_with_its_reason_and_is_not_run_again(tmp_path: Path, command: Command) -> None:
     words = ["gemm", "--stack", "eager", "--size", "published", "--memory", "800MiB", "-o", str(tmp_path)]
-    first, again = (
-        subprocess.run(
-            [sys.executable, "-m", "benchmarks.stack_wars", *words],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        for _ in range(2)
-    )
-    assert (first.returncode, again.returncode) == (0, 0), first.stderr
-    assert "gemm in eager" in first.stderr
-    assert "gemm in eager" not in again.stderr
-    assert "eager: out of memory: " in first.stdout
-    assert again.stdout == first.stdout
+    (first, progress), again = (command(main, *words) for _ in range(2))
+    assert "gemm in eager" in progress
+    assert "eager: out of memory: " in first
+    assert again == (first, "")
     lines = list(page.why("gemm", fought(tmp_path / "published")["gemm"]))
     assert any(re.match(r"  - Ended : Out of memory (before the first step|in step \d)", line) for line in lines)
     row = json.loads((tmp_path / "published/gemm/eager.json").read_text())
@@ -311,13 +298,12 @@ def test_a_pair_that_is_killed_says_by_what_and_where(tmp_path: Path) -> None:
     assert (row.ended, row.why) == ("failed", "killed by SIGSEGV in prepare (train_nothing.py:3): no memory")
 
 
-def test_a_wrong_word_is_one_line() -> None:
+def test_a_wrong_word_is_one_line(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     for words, said in (
         (["gpt3"], "gpt3 is none of gemm, "),
         (["--memory", "32x"], "'32x' is no size such as '32GiB'"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.stack_wars", *words], cwd=ROOT, capture_output=True, text=True
-        )
-        assert done.returncode == 2
-        assert said in done.stderr.splitlines()[-1]
+        with pytest.raises(SystemExit) as ended:
+            command(main, *words)
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err.splitlines()[-1]

@@ -1282,7 +1282,7 @@ def test_the_persistent_cache_misses_then_hits(tmp_path: Path) -> None:
     """
     seen = []
     for _ in range(2):
-        program.run(source, tmp_path)
+        program.run(source, tmp_path, stack="jax")
         (row,) = of(coldstep.load(tmp_path / "run.pftrace"), "train_step")
         (cache,) = row.caches
         seen.append((row.outcome, cache.layer, cache.state, cache.saved_ns is not None))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import program
 import pytest
+from click.testing import CliRunner
 
 import coldstep
+from coldstep_viewers.commands import cli
 
 pytestmark = pytest.mark.torch
 
@@ -107,13 +108,12 @@ def test_one_after_ready_is_a_violation_which_no_call_would_have_saved(
     ran: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     path, _ = ran
-    check = [sys.executable, "-m", "coldstep", "check", "--ready", path.name]
-    done = subprocess.run(check, cwd=path.parent, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = CliRunner().invoke(cli.main, ["check", "--ready", str(path)], catch_exceptions=False)
+    assert done.exit_code == 1, done.output
     assert done.stdout.startswith("over budget: 1 compile after ready, none allowed")
     assert "Add to the warm-up" not in done.stdout
-    report = [sys.executable, "-m", "coldstep", "report", "--json", path.name]
-    [ready] = json.loads(subprocess.run(report, cwd=path.parent, capture_output=True, check=True).stdout)["readiness"]
+    report = CliRunner().invoke(cli.main, ["report", "--json", str(path)], catch_exceptions=False)
+    [ready] = json.loads(report.stdout)["readiness"]
     [call] = ready["calls"]
     assert (len(ready["violations"]), call["code"]) == (1, None)
     assert call["why"] == "no call compiles it: it is made ahead of its calls, at ahead.py:41"

@@ -327,7 +327,7 @@ with coldstep.trace("run.pftrace"):
 
 @pytest.mark.torch
 def test_no_setting_that_puts_a_value_into_the_graph_is_advised_where_the_code_branches_on_it(tmp_path: Path) -> None:
-    program.run(BRANCHING, tmp_path)
+    program.run(BRANCHING, tmp_path, stack="torch")
     first = {row.function: row for row in reversed(coldstep.load(tmp_path / "run.pftrace").graph_breaks)}
     assert any(each.environment for each in first["scale"].remedies)
     assert not any(each.environment for each in first["crop"].remedies)

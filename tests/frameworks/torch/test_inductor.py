@@ -21,8 +21,12 @@ TRAIN = """
 import contextlib, gc, json, os
 import coldstep
 import torch
+import torch._functorch.config
+import torch._inductor.config
 
 trace, device = os.environ["TRACE"], os.environ["DEVICE"]
+if trace == "off.pftrace":
+    torch._inductor.config.fx_graph_cache = torch._functorch.config.enable_autograd_cache = False
 active = coldstep.trace(trace, device=device) if trace else contextlib.nullcontext()
 
 def f(x):
@@ -54,10 +58,9 @@ print(json.dumps(results))
 """
 
 
-def train(folder: Path, name: str | None, device: str = "off", **env: str) -> list[Any]:
-    environment = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TRACE": name or "", "DEVICE": device} | env
-    done = program.run(TRAIN, folder, env=environment, stack=None if env else "torch")  # Inductor reads it as it comes
-    results: list[Any] = json.loads(done.stdout)
+def train(folder: Path, name: str | None, device: str = "off") -> list[Any]:
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TRACE": name or "", "DEVICE": device}
+    results: list[Any] = json.loads(program.run(TRAIN, folder, env=environment, stack="torch").stdout)
     return results
 
 
@@ -65,13 +68,12 @@ def train(folder: Path, name: str | None, device: str = "off", **env: str) -> li
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
     """One cold run, the same again, once more with the caches off, and without a trace."""
     folder = tmp_path_factory.mktemp("inductor")
-    off = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
     return (
         folder,
         {
             "cold": train(folder, "cold.pftrace", device="all"),
             "warm": train(folder, "warm.pftrace"),
-            "off": train(folder, "off.pftrace", **off),
+            "off": train(folder, "off.pftrace"),
             "untraced": train(folder, None),
         },
     )
@@ -229,6 +231,7 @@ def test_a_program_that_tunes_nothing_pays_for_no_autotuning(tmp_path: Path) -> 
         "    from torch._inductor import select_algorithm\n"
         "    assert select_algorithm._ALGORITHM_SELECTOR_CACHE is None\n",
         tmp_path,
+        stack="torch",
     )
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert [row.missing for row in trace.collectors if row.name == "inductor"] == [[]]

@@ -59,7 +59,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
     """The same training with device traces until it settles, and without."""
     folder = tmp_path_factory.mktemp("kineto")
     # in a process of its own: in a fork PyTorch's profiler has the main thread by the number of the parent's
-    return folder, {device: program.losses(TRAIN, folder, device) for device in ("until-settled+2", "off")}
+    stacks = {"until-settled+2": None, "off": "torch"}
+    return folder, {device: program.losses(TRAIN, folder, device, stack) for device, stack in stacks.items()}
 
 
 @pytest.fixture(scope="module")
@@ -183,17 +184,17 @@ x, y = torch.ones(2), torch.ones(2)
 with coldstep.trace("t.pftrace", device="all"):
     for n in range(3):
         with coldstep.step():
-            for _ in range(100_000 if n else 1_000):
+            for _ in range(60_000 if n else 1_000):
                 x.add_(y)
 """
 
 
-def test_100_000_operators_a_step_are_bounded_and_counted(tmp_path: Path, engine: ModuleType) -> None:
+def test_60_000_operators_a_step_are_bounded_and_counted(tmp_path: Path, engine: ModuleType) -> None:
     program.run(MANY, tmp_path, stack="torch")
     trace = coldstep.load(tmp_path / "t.pftrace")
     found = trace.device_traces[0, "kineto"]
     assert found.slices == 50_000
-    assert 201_000 <= found.slices + found.dropped <= 201_100  # and the marks of sessions that were dropped whole
+    assert 121_000 <= found.slices + found.dropped <= 121_100  # and the marks of sessions that were dropped whole
     assert trace.run.dropped.bulk == found.dropped
     engine.assert_clean(tmp_path / "t.pftrace")
     last = steps(trace)[-1]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from program import run
+from program import run, warm
 
 import coldstep
 from coldstep_viewers.report.headline import headline
@@ -33,7 +30,7 @@ PROGRAM = """
 
 @pytest.mark.torch
 def test_a_wrapped_model_of_which_no_graph_is_compiled_runs_eagerly(tmp_path: Path) -> None:
-    done = run(PROGRAM, tmp_path)
+    done = run(PROGRAM, tmp_path, stack="torch")
     assert done.stdout == "{}\n", "PyTorch counts no graph"
     trace = coldstep.load(tmp_path / "t.pftrace")
     assert trace.processes[0].rank is None, "a group of one process has no ranks"
@@ -63,7 +60,7 @@ def test_what_a_library_compiles_of_its_own_need_not_be_called(tmp_path: Path) -
     (packages / "helpers.py").write_text(LIBRARY)
     path = f"import sys\nsys.path.append({str(packages)!r})\n"
     (tmp_path / "t.py").write_text(f"{path}import helpers, torch\nmine = torch.compile(lambda x: x + 1)\n")
-    subprocess.run([sys.executable, "-m", "coldstep", "run", "t.py"], cwd=tmp_path, check=True, capture_output=True)
+    warm("torch", ["coldstep", "run", "t.py"], tmp_path)
     found = [row.text for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "uncompiled"]
     assert found == ["nobody called what torch.compile returned for <lambda>, and nothing was compiled"]
 
@@ -76,7 +73,6 @@ def test_nor_what_an_installed_program_compiles_of_its_own(tmp_path: Path) -> No
     (package / "helpers.py").write_text(LIBRARY)
     (package / "__init__.py").write_text("")
     (package / "__main__.py").write_text("import server.helpers\n")
-    command = [sys.executable, "-m", "coldstep", "run", "-o", "t.pftrace", "-m", "server"]
-    env = os.environ | {"PYTHONPATH": str(package.parent)}
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=env)
+    command = ["coldstep", "run", "-o", "t.pftrace", "-m", "server"]
+    warm("torch", command, tmp_path, env={"PYTHONPATH": str(package.parent)})
     assert not [row.text for row in coldstep.load(tmp_path / "t.pftrace").findings if row.kind == "uncompiled"]
