@@ -17,11 +17,11 @@ import scenarios
 
 IMPORTS = {
     "jax": ["jax"],
-    "torch": ["torch", "torch._dynamo"],
+    "torch": ["torch", "torch._dynamo", "torch._dynamo.backends.debugging"],
     "torch_xla": ["torch_xla", "torch._dynamo"],
     "tensorflow": ["tensorflow"],
 }
-"""What a server has imported: what nearly every program imports anyway."""
+"""What a server has imported: what nearly every program imports anyway, torch's by its first compile, by any backend."""
 _TO_IMPORT = {"torch_xla": {"TORCHINDUCTOR_COMPILE_THREADS": "1"}}
 """What it imports that in, beside what is there: torch_xla 2.8 brings Inductor, which would start its workers."""
 _mine = threading.local()
