@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 import coldstep
 from coldstep.model import Process, Trace
+from coldstep_viewers.commands import cli
 from coldstep_viewers.report.terminal import render
 from jobs import kinds
 from jobs.kinds import BIN, PROGRAMS
@@ -38,6 +40,11 @@ def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+def command(*words: str | Path) -> Result:
+    """`coldstep …`, in this process."""
+    return CliRunner().invoke(cli.main, [str(word) for word in words], catch_exceptions=False)
+
+
 def assert_all_counted(trace: Trace, folder: Path) -> None:
     """Each process has in the trace just as many compiles as its framework counted itself."""
     assert list(kinds.miscounted(trace, folder)) == []
@@ -53,8 +60,6 @@ def named(trace: Trace) -> dict[str, Process]:
 @pytest.mark.jax
 def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(write: Write, tmp_path: Path) -> None:
     write("serve.sh", "python engine.py\n")
-    plain = run("python", "engine.py", cwd=tmp_path)
-    assert plain.returncode == 0, plain.stderr
     for words, env, file in (
         (("coldstep", "run", "engine.py"), {}, "engine.pftrace"),
         (("coldstep", "run", "bash", "serve.sh"), {}, "bash.pftrace"),
@@ -63,7 +68,7 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
         for path in tmp_path.glob("counted-*"):
             path.unlink()
         done = run(*words, cwd=tmp_path, **env)
-        assert (done.stdout, done.returncode) == (plain.stdout, 0), done.stderr
+        assert (done.stdout, done.returncode) == ("[6.0, 8.0]\nengine ended with 0\n", 0), done.stderr
         trace = coldstep.load(tmp_path / file)
         assert_all_counted(trace, tmp_path)
         engine = named(trace)["EngineCore_0"]
@@ -71,7 +76,7 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
         [recompile] = trace.recompiles
         assert (recompile.process, recompile.cause) == (engine.index, "shape")
         assert (recompile.argument, recompile.before, recompile.after) == ("x", "f32[3]", "f32[4]")
-    report = run("coldstep", "report", "engine.pftrace", cwd=tmp_path).stdout
+    report = command("report", tmp_path / "engine.pftrace").stdout
     assert "EngineCore_0; spawned at engine.py:18; " in report
     assert "not traced" not in report
     assert "wrote no trace" not in report
@@ -80,8 +85,8 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
     [part] = tmp_path.glob("engine-EngineCore_0-*.pftrace")
     assert [row.name for row in coldstep.load(part).processes] == ["EngineCore_0"]
     assert [row.name for row in coldstep.load(tmp_path / "engine.pftrace", job=False).processes] == ["engine"]
-    over = run("coldstep", "check", "engine.pftrace", "--max-recompiles", "0", cwd=tmp_path)
-    assert over.returncode == 1
+    over = command("check", tmp_path / "engine.pftrace", "--max-recompiles", "0")
+    assert over.exit_code == 1
     assert "over budget: EngineCore_0: 1 recompile, 0 allowed" in over.stdout
 
 
@@ -152,11 +157,12 @@ def test_the_process_that_compiles_answers_for_one_that_only_waits_for_it(write:
         done = run("coldstep", "run", "-o", f"run{number}.pftrace", "waits.py", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert len(coldstep.load(tmp_path / "run1.pftrace").processes) == 2
-    check = run("coldstep", "check", "--ready", "run1.pftrace", cwd=tmp_path)
-    assert (check.returncode, check.stderr) == (0, ""), check.stdout
-    cache = run("coldstep", "cache", "run1.pftrace", cwd=tmp_path).stdout
-    assert cache.startswith("the slowest of 2 processes, 1 of which compiled: below\n")
-    both = run("coldstep", "cache", "run1.pftrace", "run2.pftrace", cwd=tmp_path).stdout
+    first, second = (tmp_path / f"run{number}.pftrace" for number in (1, 2))
+    check = command("check", "--ready", first)
+    assert (check.exit_code, check.stderr) == (0, ""), check.stdout
+    assert command("cache", first).stdout.startswith("the slowest of 2 processes, 1 of which compiled: below\n")
+    both = command("cache", first, second).stdout
+    assert both
     assert "only in" not in both
 
 
@@ -195,11 +201,9 @@ def test_a_child_that_is_killed_or_leaves_at_once_is_whole_up_to_there(write: Wr
 def test_a_forks_child_has_a_trace_from_its_first_compile_which_knows_what_its_parent_compiled(
     write: Write, tmp_path: Path
 ) -> None:
-    plain = run("python", "fork.py", cwd=tmp_path)
-    for path in tmp_path.glob("counted-*"):
-        path.unlink()
     done = run("coldstep", "run", "fork.py", cwd=tmp_path)
-    assert (done.stdout, done.returncode) == (plain.stdout, 0), done.stderr
+    printed = "6.0\n" * 2 + "8.0\n" * 4 + "child ended with 0\n"
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr
     trace = coldstep.load(tmp_path / "fork.pftrace")
     assert_all_counted(trace, tmp_path)
     assert [(row.how, row.parent, row.ended) for row in trace.processes] == [("root", None, "ok"), ("fork", 0, "ok")]
@@ -379,7 +383,7 @@ def test_a_child_whose_environment_was_emptied_is_said_not_to_be_traced(write: W
         """,
     )
     run("coldstep", "run", "parent.py", cwd=tmp_path)
-    assert "imported jax and was not traced" in run("coldstep", "report", "parent.pftrace", cwd=tmp_path).stdout
+    assert "imported jax and was not traced" in command("report", tmp_path / "parent.pftrace").stdout
 
 
 # --- a command is run as it is ------------------------------------------------------------------------------------
@@ -394,9 +398,9 @@ def test_a_child_that_cannot_write_its_trace_keeps_check_from_passing(write: Wri
         "subprocess.run([sys.executable, 'child.py'], check=True)\n",
     )
     assert run("coldstep", "run", "-o", "run.pftrace", "parent.py", cwd=tmp_path).stdout == "6.0\n"
-    checked = run("coldstep", "check", "--max-recompiles", "0", "run.pftrace", cwd=tmp_path)
-    assert checked.returncode == 2
-    assert "1 child process" in checked.stdout + checked.stderr
+    checked = command("check", "--max-recompiles", "0", tmp_path / "run.pftrace")
+    assert checked.exit_code == 2
+    assert "1 child process" in checked.output
 
 
 @pytest.mark.jax
@@ -410,8 +414,8 @@ def test_a_child_whose_trace_takes_no_more_says_nothing_itself(write: Write, tmp
     done = run("coldstep", "run", "-o", "run.pftrace", "parent.py", cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("6.0\n", 0)
     assert "cannot write" not in done.stderr
-    checked = run("coldstep", "check", "--max-recompiles", "0", "run.pftrace", cwd=tmp_path)
-    assert checked.returncode == 2, checked.stdout
+    checked = command("check", "--max-recompiles", "0", tmp_path / "run.pftrace")
+    assert checked.exit_code == 2, checked.stdout
 
 
 def test_a_commands_exit_code_output_and_input_are_its_own(tmp_path: Path) -> None:
