@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import in_process
 import pytest
-from click.testing import CliRunner, Result
 
 import coldstep
 from coldstep.model import Process, Trace
-from coldstep_viewers.commands import cli
 from coldstep_viewers.report.terminal import render
 from jobs import kinds
 from jobs.kinds import BIN, PROGRAMS
@@ -38,11 +37,6 @@ def write(tmp_path: Path) -> Write:
 def run(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     done = kinds.run(*words, cwd=cwd, **env)
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def command(*words: str | Path) -> Result:
-    """`coldstep …`, in this process."""
-    return CliRunner().invoke(cli.main, [str(word) for word in words], catch_exceptions=False)
 
 
 def assert_all_counted(trace: Trace, folder: Path) -> None:
@@ -76,7 +70,7 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
         [recompile] = trace.recompiles
         assert (recompile.process, recompile.cause) == (engine.index, "shape")
         assert (recompile.argument, recompile.before, recompile.after) == ("x", "f32[3]", "f32[4]")
-    report = command("report", tmp_path / "engine.pftrace").stdout
+    report = in_process.run("report", tmp_path / "engine.pftrace").stdout
     assert "EngineCore_0; spawned at engine.py:18; " in report
     assert "not traced" not in report
     assert "wrote no trace" not in report
@@ -85,8 +79,8 @@ def test_a_spawned_engine_is_in_the_report_of_its_job_however_that_was_started(w
     [part] = tmp_path.glob("engine-EngineCore_0-*.pftrace")
     assert [row.name for row in coldstep.load(part).processes] == ["EngineCore_0"]
     assert [row.name for row in coldstep.load(tmp_path / "engine.pftrace", job=False).processes] == ["engine"]
-    over = command("check", tmp_path / "engine.pftrace", "--max-recompiles", "0")
-    assert over.exit_code == 1
+    over = in_process.run("check", tmp_path / "engine.pftrace", "--max-recompiles", "0")
+    assert over.returncode == 1
     assert "over budget: EngineCore_0: 1 recompile, 0 allowed" in over.stdout
 
 
@@ -158,10 +152,10 @@ def test_the_process_that_compiles_answers_for_one_that_only_waits_for_it(write:
         assert done.returncode == 0, done.stderr
     assert len(coldstep.load(tmp_path / "run1.pftrace").processes) == 2
     first, second = (tmp_path / f"run{number}.pftrace" for number in (1, 2))
-    check = command("check", "--ready", first)
-    assert (check.exit_code, check.stderr) == (0, ""), check.stdout
-    assert command("cache", first).stdout.startswith("the slowest of 2 processes, 1 of which compiled: below\n")
-    both = command("cache", first, second).stdout
+    check = in_process.run("check", "--ready", first)
+    assert (check.returncode, check.stderr) == (0, ""), check.stdout
+    assert in_process.run("cache", first).stdout.startswith("the slowest of 2 processes, 1 of which compiled: below\n")
+    both = in_process.run("cache", first, second).stdout
     assert both
     assert "only in" not in both
 
@@ -383,7 +377,7 @@ def test_a_child_whose_environment_was_emptied_is_said_not_to_be_traced(write: W
         """,
     )
     run("coldstep", "run", "parent.py", cwd=tmp_path)
-    assert "imported jax and was not traced" in command("report", tmp_path / "parent.pftrace").stdout
+    assert "imported jax and was not traced" in in_process.run("report", tmp_path / "parent.pftrace").stdout
 
 
 # --- a command is run as it is ------------------------------------------------------------------------------------
@@ -398,9 +392,9 @@ def test_a_child_that_cannot_write_its_trace_keeps_check_from_passing(write: Wri
         "subprocess.run([sys.executable, 'child.py'], check=True)\n",
     )
     assert run("coldstep", "run", "-o", "run.pftrace", "parent.py", cwd=tmp_path).stdout == "6.0\n"
-    checked = command("check", "--max-recompiles", "0", tmp_path / "run.pftrace")
-    assert checked.exit_code == 2
-    assert "1 child process" in checked.output
+    checked = in_process.run("check", "--max-recompiles", "0", tmp_path / "run.pftrace")
+    assert checked.returncode == 2
+    assert "1 child process" in checked.stdout + checked.stderr
 
 
 @pytest.mark.jax
@@ -414,8 +408,8 @@ def test_a_child_whose_trace_takes_no_more_says_nothing_itself(write: Write, tmp
     done = run("coldstep", "run", "-o", "run.pftrace", "parent.py", cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("6.0\n", 0)
     assert "cannot write" not in done.stderr
-    checked = command("check", "--max-recompiles", "0", tmp_path / "run.pftrace")
-    assert checked.exit_code == 2, checked.stdout
+    checked = in_process.run("check", "--max-recompiles", "0", tmp_path / "run.pftrace")
+    assert checked.returncode == 2, checked.stdout
 
 
 def test_a_commands_exit_code_output_and_input_are_its_own(tmp_path: Path) -> None:
