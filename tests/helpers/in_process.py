@@ -15,5 +15,5 @@ def run(*words: object, cwd: Path = Path()) -> subprocess.CompletedProcess[str]:
     """`coldstep …` in that folder: its exit code and what it prints."""
     arguments = [str(word) for word in words]
     with contextlib.chdir(cwd):
-        done = CliRunner().invoke(cli.main, arguments, catch_exceptions=False)
+        done = CliRunner().invoke(cli.main, arguments, prog_name="coldstep", catch_exceptions=False)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -45,14 +45,11 @@ GPT = """
         train("advised", 3, advised=True)
 """
 
-CHEAP = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
-"""A third of what XLA would take, for a program that is no faster than it must be."""
-
 
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("gpt")
-    program.run(GPT, folder, env={"PYTHONPATH": str(ROOT / "tests"), "XLA_FLAGS": CHEAP})
+    program.run(GPT, folder, env={"PYTHONPATH": str(ROOT / "tests")} | program.XLA_IN_A_HURRY)
     return coldstep.load(folder / "gpt.pftrace")
 
 
