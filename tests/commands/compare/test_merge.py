@@ -41,7 +41,7 @@ def loss(x):
         x = torch.tanh(x) * 0.5
     return x.sum()
 
-compiled = torch.compile(loss, backend="eager")
+compiled = torch.compile(loss, backend="aot_eager")
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for _ in range(4):
     with coldstep.step("train"):
