@@ -18,6 +18,7 @@ import zipapp
 from collections.abc import Callable
 from pathlib import Path
 
+import in_process
 import program
 import pytest
 from click.testing import CliRunner
@@ -818,7 +819,7 @@ def test_a_file_that_is_no_trace_of_ours_is_one_line(
 ) -> None:
     if content is not None:
         (tmp_path / "file.pftrace").write_bytes(content)
-    done = command(name, "file.pftrace", cwd=tmp_path)
+    done = in_process.run(name, "file.pftrace", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("coldstep: ")
@@ -836,7 +837,7 @@ def test_a_trace_of_another_coldstep_is_one_line(
         f"s.RunRow = functools.partial(s.RunRow, schema={schema!r})\nwith coldstep.trace('other.pftrace'): pass",
     )
     python("other.py", cwd=tmp_path)
-    done = command(*words, "other.pftrace", cwd=tmp_path)
+    done = in_process.run(*words, "other.pftrace", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"coldstep: other.pftrace was made by {said} ({schema};")
@@ -1011,7 +1012,7 @@ def test_no_command_writes_over_what_it_reads(traced: Path, tmp_path: Path, word
     (tmp_path / "train.pftrace").write_bytes(traced.read_bytes())
     (tmp_path / "trace.json").write_bytes(traced.read_bytes())
     (tmp_path / "link").symlink_to("trace.json")
-    done = command(*words.format("trace.json").split(), cwd=tmp_path)
+    done = in_process.run(*words.format("trace.json").split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
         r"coldstep: \S+ is read and cannot be written to as well: give the output another name\n", done.stderr
@@ -1035,7 +1036,7 @@ def test_no_command_writes_over_what_it_reads(traced: Path, tmp_path: Path, word
     ],
 )  # fmt: skip
 def test_a_wrong_command_line_is_one_line(tmp_path: Path, words: str, said: str) -> None:
-    done = command(*words.split(), cwd=tmp_path)
+    done = in_process.run(*words.split(), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"coldstep: {said}")

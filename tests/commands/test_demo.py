@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import agreement
+import program
 import pytest
 from playwright.sync_api import Browser
 
@@ -42,7 +44,8 @@ class Demo:
 
 
 def run_demo(folder: Path, *options: str) -> str:
-    done = subprocess.run([sys.executable, DEMO, *options], cwd=folder, capture_output=True, text=True)
+    env = os.environ | program.XLA_IN_A_HURRY
+    done = subprocess.run([sys.executable, DEMO, *options], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

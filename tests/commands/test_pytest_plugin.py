@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import program
 import pytest
 
 import coldstep
@@ -26,10 +27,12 @@ def train(*sizes):
 """
 
 
-def run(pytester: pytest.Pytester, source: str, *words: str) -> pytest.RunResult:
-    """What pytest makes of these tests, in a process of its own."""
-    pytester.makepyfile(test_it=HEAD + source)
-    return pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider", *words)
+def run(pytester: pytest.Pytester, source: str, *words: str, stack: str = "jax") -> pytest.RunResult:
+    """What pytest makes of these tests, in a process of its own that has imported the stack's framework."""
+    pytester.makepyfile(test_it=HEAD + source, starts="import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))")
+    command = ["starts.py", "--strict-markers", "-p", "no:cacheprovider", *words]
+    done = program.warm(stack, command, pytester.path, check=False)
+    return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0.0)
 
 
 def kept(pytester: pytest.Pytester, folder: str = "coldstep-results") -> list[str]:
@@ -100,6 +103,7 @@ def test_breaks():
 def test_recompiles():
     step(torch.ones(4, 4))
 """,
+        stack="torch",
     )
     done.assert_outcomes(failed=2)
     done.stdout.fnmatch_lines(

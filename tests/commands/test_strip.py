@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import in_process
+import program
 import pytest
 from google.protobuf.message import Message
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Packets
@@ -21,7 +21,6 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 import coldstep
 from coldstep.model import Trace
 
-BIN = Path(sys.executable).parent
 FOLDER, SCRIPT, TOKEN = "acme-internal", "nightingale_train.py", "tok-5f3a9c"
 SECRETS = (FOLDER, "nightingale", TOKEN, "hush-hush", "sotto", "86421357", "pianissimo")
 TRAIN = """
@@ -90,10 +89,6 @@ def found(words: Iterable[str], path: Path) -> list[str]:
     ]
 
 
-def coldstep_(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BIN / "coldstep", *words], cwd=folder, capture_output=True, text=True)
-
-
 def figures(trace: Trace) -> list[object]:
     """All that must be as it was."""
     return [
@@ -120,11 +115,9 @@ def test_nothing_private_is_left_and_the_diagnosis_is_the_same(tmp_path: Path, e
     folder = tmp_path / FOLDER
     folder.mkdir()
     (folder / SCRIPT).write_text(TRAIN)
-    env = os.environ | {"NIGHTINGALE_KEY": TOKEN, "JAX_COMPILATION_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run(
-        [BIN / "coldstep", "run", "-o", "own.pftrace", "--ir", "--stacks", SCRIPT, f"--token={TOKEN}"],
-        cwd=folder, env=env, capture_output=True, text=True,
-    )  # fmt: skip
+    env = {"NIGHTINGALE_KEY": TOKEN, "JAX_COMPILATION_CACHE_DIR": str(folder / "cache")}
+    run = ["coldstep", "run", "-o", "own.pftrace", "--ir", "--stacks", SCRIPT, f"--token={TOKEN}"]
+    done = program.warm("torch", run, folder, env=env, check=False)
     assert done.returncode == 1, done.stderr
     own, public = folder / "own.pftrace", folder / "public.pftrace"
     before = own.read_bytes()
@@ -132,7 +125,7 @@ def test_nothing_private_is_left_and_the_diagnosis_is_the_same(tmp_path: Path, e
     # the test can fail: all of it is in the trace as it was recorded, but what looks like a token never is
     assert found(everything, own) == [text for text in everything if text != TOKEN]
 
-    stripped = coldstep_(folder, "strip", "own.pftrace", "-o", "public.pftrace")
+    stripped = in_process.run("strip", "own.pftrace", "-o", "public.pftrace", cwd=folder)
     assert (stripped.returncode, stripped.stderr) == (0, "")
     assert own.read_bytes() == before
     assert found([*everything, f"{Path.home()}/", sys.prefix], public) == []
@@ -148,13 +141,13 @@ def test_nothing_private_is_left_and_the_diagnosis_is_the_same(tmp_path: Path, e
     )
     assert [row["name"].split()[1] for row in steps] == ["0", "1", "2", "3"]
     for words in (["report", "public.pftrace"], ["report", "public.pftrace", "--json"]):
-        report = coldstep_(folder, *words)
+        report = in_process.run(*words, cwd=folder)
         assert report.returncode == 0, report.stderr
         assert not [word for word in SECRETS if word in report.stdout]
     assert len(json.loads(report.stdout)["recompiles"]) == len(known.recompiles)
 
     # and once more: a stripped trace is a trace
-    again = coldstep_(folder, "strip", "public.pftrace", "-o", "again.pftrace")
+    again = in_process.run("strip", "public.pftrace", "-o", "again.pftrace", cwd=folder)
     assert again.returncode == 0, again.stderr
     assert figures(coldstep.load(folder / "again.pftrace")) == figures(known)
 
@@ -172,7 +165,7 @@ def test_what_cannot_be_stripped_is_said_in_one_line(tmp_path: Path) -> None:
         (["link.pftrace", "-o", "t.pftrace"], "another name"),
         (["t.pftrace", "-o", "no/such/folder"], "cannot write"),
     ):
-        done = coldstep_(tmp_path, "strip", *words)
+        done = in_process.run("strip", *words, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import generated_trace
+import in_process
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
@@ -35,13 +36,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "coldstep"
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coldstep", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def asked(pattern: object, statement: str) -> list[dict[str, object]]:
-    done = run("sql", pattern, statement, "--json")
+    done = in_process.run("sql", pattern, statement, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -50,7 +46,7 @@ def asked(pattern: object, statement: str) -> list[dict[str, object]]:
 
 
 def test_an_export_is_a_folder_per_table_and_day(file: Path, tmp_path: Path) -> None:
-    done = run("export", file, "--to", "parquet", tmp_path / "out")
+    done = in_process.run("export", file, "--to", "parquet", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
     run_id = tables.run_of(file)
     names = [f"{name}/date=2026-11-20/{run_id}.parquet" for name in tables.SCHEMAS]
@@ -64,7 +60,7 @@ def test_tools_read_the_folder_as_one_partitioned_table(file: Path, tmp_path: Pa
     other = tmp_path / "other.pftrace"
     generated_trace.write(other, steps=10, compiles=1, started="2026-11-21T23:30:00-02:00")
     for path in (file, other, file):  # once more replaces
-        assert run("export", path, "--to", "parquet", tmp_path / "out").returncode == 0
+        assert in_process.run("export", path, "--to", "parquet", tmp_path / "out").returncode == 0
     for name in tables.SCHEMAS:
         found = pyarrow.dataset.dataset(tmp_path / "out" / name, partitioning="hive").to_table()
         made = [tables.tables(coldstep.load(path), "")[name].num_rows for path in (file, other)]
@@ -151,7 +147,7 @@ def test_a_question_to_one_trace(file: Path) -> None:
     [row] = asked(file, "select count(*) as n, sum(wall_ns) as ns from compiles where cause = 'shape'")
     trace = coldstep.load(file)
     assert row == {"n": len(trace.recompiles), "ns": sum(each.cost_ns for each in trace.recompiles)}
-    done = run("sql", file, "select phase, sum(ns) as ns from phases group by all order by ns desc")
+    done = in_process.run("sql", file, "select phase, sum(ns) as ns from phases group by all order by ns desc")
     assert re.match(r"phase +ns\nxla\.compile +\d+\n", done.stdout)
 
 
@@ -198,7 +194,7 @@ def test_a_file_that_is_no_trace_is_left_out_and_said(file: Path, tmp_path: Path
     shutil.copy(file, tmp_path / "good.pftrace")
     (tmp_path / "bad.pftrace").write_text("no trace")
     (tmp_path / "empty.pftrace").touch()
-    done = run("sql", tmp_path / "*.pftrace", "select count(*) as n from runs", "--json")
+    done = in_process.run("sql", tmp_path / "*.pftrace", "select count(*) as n from runs", "--json")
     assert (done.returncode, done.stdout) == (0, '{"n": 1}\n')
     assert re.fullmatch(
         r"coldstep: left out: \S+bad.pftrace is not a Perfetto trace.*\n"
@@ -217,7 +213,7 @@ def test_a_file_that_is_no_trace_is_left_out_and_said(file: Path, tmp_path: Path
     ],
 )
 def test_a_statement_that_cannot_be_answered_is_one_line(file: Path, statement: str, says: str) -> None:
-    done = run("sql", file, statement)
+    done = in_process.run("sql", file, statement)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"coldstep: {says}")
     assert done.stderr.count("\n") == 1
@@ -225,13 +221,13 @@ def test_a_statement_that_cannot_be_answered_is_one_line(file: Path, statement: 
 
 def test_a_single_file_that_is_no_trace_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    done = run("sql", tmp_path / "empty", "select 1")
+    done = in_process.run("sql", tmp_path / "empty", "select 1")
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(r"coldstep: \S+/empty is empty.*\n", done.stderr)
 
 
 def test_no_file_at_all_is_one_line(tmp_path: Path) -> None:
-    done = run("sql", tmp_path / "*.pftrace", "select 1")
+    done = in_process.run("sql", tmp_path / "*.pftrace", "select 1")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"coldstep: no file matches {tmp_path}/*.pftrace\n")
 
 
@@ -252,7 +248,7 @@ def test_a_missing_library_is_one_line_that_says_how_to_get_it(file: Path, missi
 
 def test_in_a_pipe_each_row_is_one_line(file: Path) -> None:
     statement = "select * exclude advice, repeat('x', 500) as long from compiles limit 3"
-    [header, *rows] = run("sql", file, statement).stdout.splitlines()
+    [header, *rows] = in_process.run("sql", file, statement).stdout.splitlines()
     assert "variant_limit" in header
     assert len(rows) == 3
     assert all("x" * 500 in row for row in rows)
@@ -268,6 +264,6 @@ def test_the_tables_are_those_that_are_documented(file: Path) -> None:
 def test_names_in_a_trace_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "run.pftrace"
     generated_trace.write(file, steps=3, compiles=1, function="\x1b[31mred\x1b[0m [bold]")
-    done = run("sql", file, "select function from compiles")
+    done = in_process.run("sql", file, "select function from compiles")
     assert "\x1b" not in done.stdout
     assert "\\x1b[31mred\\x1b[0m [bold]" in done.stdout

@@ -21,6 +21,7 @@ from typing import Any
 
 import fleet_of
 import generated_trace
+import in_process
 import psutil
 import pytest
 from fleet_of import Bases, Delay, named, rows, strangers, text, written
@@ -194,7 +195,7 @@ def test_what_is_no_trace_is_listed_and_the_rest_is_read(traces: Path, tmp_path:
         "not read (broken)", "not read (broken)", "read as far as it goes"]  # fmt: skip
     assert re.search(r"not read \(broken\): \S+/empty.pftrace: is empty", done.stderr)
     assert fill(folder, out).new == 0
-    listed = json.loads(run("fleet", "report", out, "--json").stdout)
+    listed = json.loads(in_process.run("fleet", "report", out, "--json").stdout)
     assert listed["objects"] == {"read": 1, "cut": 1, "broken": 2}
     assert [Path(row["uri"]).name for row in listed["unread"]] == ["cut.pftrace", "empty.pftrace", "page.pftrace"]
 
@@ -211,7 +212,7 @@ def test_what_is_no_file_of_data_is_listed_and_holds_nothing_up(traces: Path, tm
     assert "1 trace read, 3 not read" in done.stdout
     told = {match[2]: match[1] for match in re.finditer(r"not read \((\w+)\): \S+/(\w+)\.pftrace: ", done.stderr)}
     assert told == {"pipe": "broken", "zero": "broken", "gone": "unreadable"}
-    assert run("fleet", "report", out, "--json").returncode == 0
+    assert in_process.run("fleet", "report", out, "--json").returncode == 0
 
 
 def test_an_object_of_any_name_is_read(traces: Path) -> None:
@@ -498,7 +499,7 @@ def test_where_nothing_was_planted_nothing_is_found(bases: Bases, tmp_path: Path
 
 
 def test_the_report_counts_what_the_traces_say(traces: Path, made: Path) -> None:
-    document = json.loads(run("fleet", "report", made, "--by", "job", "--json").stdout)
+    document = json.loads(in_process.run("fleet", "report", made, "--by", "job", "--json").stdout)
     assert document["schema"] == "coldstep-fleet/1"
     loaded = [coldstep.load(path) for path in traces.iterdir()]
     first = sorted(trace.cost[0].time_to_first_step_ns for trace in loaded)
@@ -545,13 +546,13 @@ def test_hostile_names_and_labels_do_nothing(tmp_path: Path) -> None:
         path = folder / f"{n}.pftrace"
         generated_trace.write(path, steps=30, compiles=3, function=HOSTILE if n else "step", labels=labels)
     fill(folder, tmp_path / "tables")
-    done = run("fleet", "report", tmp_path / "tables", "--by", "commit", "--html", tmp_path / "fleet.html")
+    done = in_process.run("fleet", "report", tmp_path / "tables", "--by", "commit", "--html", tmp_path / "fleet.html")
     assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "fleet.html").read_text()
     assert "<script" not in page
     assert "\x1b" not in page
     assert "&lt;script&gt;alert(1)" in page
-    shown = run("fleet", "report", tmp_path / "tables").stdout
+    shown = in_process.run("fleet", "report", tmp_path / "tables").stdout
     assert "\x1b" not in shown
     assert "drop table runs" in shown
 
@@ -565,7 +566,7 @@ def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
     one.write_text(json.dumps(said))
     assert rows(out) == rows(made)
     one.write_text("{")
-    done = run("fleet", "report", out)
+    done = in_process.run("fleet", "report", out)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "left out: " in done.stderr
     assert "is damaged" in done.stderr
@@ -627,16 +628,16 @@ def test_the_documented_questions_are_answered(made: Path, tmp_path: Path, monke
 def test_of_a_large_job_those_that_differ_are_merged_and_one_of_the_others(traces: Path, tmp_path: Path) -> None:
     pods = NUMBER * 2 // 5
     ranks = [traces / f"{pods + n}.pftrace" for n in range(pods)]
-    done = run("merge", *ranks, "-o", tmp_path / "job.pftrace")
+    done = in_process.run("merge", *ranks, "-o", tmp_path / "job.pftrace")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("3 of 24 ranks: 2 and 4 differ, 0 is one of 22 alike; --ranks takes others\n")
     merged = coldstep.load(tmp_path / "job.pftrace")
     assert [process.rank for process in merged.processes] == [0, 2, 4]
     assert [row.process for row in merged.recompiles] == [1]
-    done = run("merge", *ranks, "-o", tmp_path / "job.pftrace", "--ranks", "3,5-6")
+    done = in_process.run("merge", *ranks, "-o", tmp_path / "job.pftrace", "--ranks", "3,5-6")
     assert done.returncode == 0, done.stderr
     assert [process.rank for process in coldstep.load(tmp_path / "job.pftrace").processes] == [3, 5, 6]
-    done = run("merge", *ranks, "-o", tmp_path / "job.pftrace", "--ranks", "77")
+    done = in_process.run("merge", *ranks, "-o", tmp_path / "job.pftrace", "--ranks", "77")
     assert (done.returncode, done.stderr) == (2, "coldstep: --ranks 77: none of the traces is of such a rank\n")
 
 

@@ -146,18 +146,13 @@ def run(
     python = python or interpreter(stack)
     assert python is not None, missing(stack)
     arguments = ["coldstep", "run", "-o", str(output), str(path)]
-    if cold or env:
-        done = subprocess.run(
-            [python, "-m", *arguments],
-            cwd=folder,
-            env={**os.environ, **ENVIRONMENT, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+    whole = {**os.environ, **ENVIRONMENT, **(env or {})}
+    if cold:
+        command = [python, "-m", *arguments]
+        done = subprocess.run(command, cwd=folder, env=whole, capture_output=True, text=True, timeout=TIMEOUT_S)
         code, said = done.returncode, done.stderr
     else:
-        code, said = warm.server(stack, python).run(arguments, folder)
+        code, said = warm.server(stack, python, env).run(arguments, folder, whole)
     assert code == 0, said
     output.with_suffix(".log").write_text(said)
     return coldstep.load(output)

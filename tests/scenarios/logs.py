@@ -17,6 +17,15 @@ from coldstep.errors import TraceError
 from coldstep.logs import convert
 from coldstep.model import Trace
 
+LOGGING = {
+    "TORCH_LOGS": "recompiles,graph_breaks,dynamic",
+    "TORCH_TRACE": "torch_trace",
+    "JAX_EXPLAIN_CACHE_MISSES": "1",
+    "JAX_LOG_COMPILES": "1",
+    "PT_XLA_DEBUG_LEVEL": "2",
+    "PT_XLA_DEBUG_FILE": "torch_xla.txt",
+}
+"""All logs on; the files are in the folder that a program runs in."""
 TEXT, TRACE = "text", "trace"
 """The kinds of logs: what is printed, and the files of TORCH_TRACE."""
 
@@ -91,16 +100,8 @@ class Captured:
 def capture(program: Path, folder: Path) -> Captured:
     """Run `program` under coldstep with all logs on."""
     stack = program.parent.name
-    traces, report = folder / "torch_trace", folder / "torch_xla.txt"
-    env = {
-        "TORCH_LOGS": "recompiles,graph_breaks,dynamic",
-        "TORCH_TRACE": str(traces),
-        "JAX_EXPLAIN_CACHE_MISSES": "1",
-        "JAX_LOG_COMPILES": "1",
-        "PT_XLA_DEBUG_LEVEL": "2",
-        "PT_XLA_DEBUG_FILE": str(report),
-    }
-    live = scenarios.run(program, folder, env)
+    live = scenarios.run(program, folder, LOGGING)
+    traces, report = (folder / LOGGING[key] for key in ("TORCH_TRACE", "PT_XLA_DEBUG_FILE"))
     logs = {TEXT: report if stack == "torch_xla" else folder / f"{stack}-{program.stem}.log"}
     if stack == "torch" and traces.is_dir() and any(traces.iterdir()):
         logs[TRACE] = traces

@@ -8,6 +8,7 @@ Python ends, but takes no module apart. Runs as a file compiled under a name in 
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -72,6 +73,8 @@ def end(code: int) -> NoReturn:
 for name in sys.argv[1:]:
     importlib.import_module(name)
 assert threading.active_count() == 1, threading.enumerate()
+gc.collect()
+gc.freeze()  # a collection in the child looks at what the child made: to look at an object is to copy its page
 print("ready", flush=True)
 asked = serve()
 become(**asked)

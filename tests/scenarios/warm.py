@@ -17,11 +17,11 @@ import scenarios
 
 IMPORTS = {
     "jax": ["jax"],
-    "torch": ["torch", "torch._dynamo"],
+    "torch": ["torch", "torch._dynamo", "torch._dynamo.backends.debugging"],
     "torch_xla": ["torch_xla", "torch._dynamo"],
     "tensorflow": ["tensorflow"],
 }
-"""What a server has imported: what nearly every program imports anyway."""
+"""What a server has imported: what nearly every program imports anyway, torch's by its first compile."""
 _TO_IMPORT = {"torch_xla": {"TORCHINDUCTOR_COMPILE_THREADS": "1"}}
 """What it imports that in, beside what is there: torch_xla 2.8 brings Inductor, which would start its workers."""
 _mine = threading.local()
@@ -31,13 +31,13 @@ _all: list[Server] = []
 class Server:
     """A process that waits for programs to run."""
 
-    def __init__(self, stack: str, python: str) -> None:
+    def __init__(self, stack: str, python: str, env: Mapping[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="coldstep-server-")
         script = Path(self._folder.name, "server.pyc")
         _compile(python, Path(__file__).with_name("server.py"), script)
         self._process = subprocess.Popen(
             [python, str(script), *IMPORTS[stack]],
-            env=_environment() | _TO_IMPORT.get(stack, {}),
+            env=_environment() | _TO_IMPORT.get(stack, {}) | env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -81,12 +81,13 @@ class Server:
         return answer.strip()
 
 
-def server(stack: str, python: str) -> Server:
-    """This thread's server for a stack, by one interpreter."""
-    servers: dict[tuple[str, str], Server] = _mine.__dict__.setdefault("servers", {})
-    if (stack, python) not in servers or not servers[stack, python].alive:
-        servers[stack, python] = Server(stack, python)
-    return servers[stack, python]
+def server(stack: str, python: str, env: Mapping[str, str] | None = None) -> Server:
+    """This thread's server for a stack, by one interpreter, which has imported the framework in `env`."""
+    servers: dict[object, Server] = _mine.__dict__.setdefault("servers", {})
+    key = stack, python, tuple(sorted((env or {}).items()))
+    if key not in servers or not servers[key].alive:
+        servers[key] = Server(stack, python, env or {})
+    return servers[key]
 
 
 @atexit.register
@@ -97,8 +98,11 @@ def end_all() -> None:
 
 
 def _compile(python: str, source: Path, to: Path) -> None:
-    """As a file that is nobody's, by the Python that will read it: each version has a format of its own."""
-    program = "import py_compile, sys; py_compile.compile(*sys.argv[1:], '<frozen server>', doraise=True)"
+    """As a file that is nobody's, by the Python that will read it: each version has a format of its own.
+
+    The name is as that of the module below `python -m`, whose frames stand in what the frameworks log, too.
+    """
+    program = "import py_compile, sys; py_compile.compile(*sys.argv[1:], '<frozen runpy of server>', doraise=True)"
     subprocess.run([python, "-c", program, source, to], check=True)
 
 

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from types import ModuleType
 
+import in_process
 import program
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Packets
@@ -155,7 +156,7 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
     torchrun = [str(BIN / "torchrun"), "--nproc-per-node", "2", "--master-port", address().rpartition(":")[2]]
     launch(tmp_path, [*torchrun, "--no-python", str(BIN / "coldstep"), "run", "train.py"])
     assert sorted(path.name for path in tmp_path.glob("*.pftrace")) == ["train-rank0.pftrace", "train-rank1.pftrace"]
-    done = coldstep_(tmp_path, "merge", "train-rank0.pftrace", "train-rank1.pftrace", "-o", "train.pftrace")
+    done = in_process.run("merge", "train-rank0.pftrace", "train-rank1.pftrace", "-o", "train.pftrace", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "rank 1: on the clock of the first trace's machine, exactly" in done.stdout
     merged = coldstep.load(tmp_path / "train.pftrace")
@@ -165,7 +166,9 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
     assert straggler.text.startswith("rank 1 compiled ")
     assert re.search(r"; rank 0 waited for it, [\d.]+ m?s, in all_reduce$", straggler.text)
     assert straggler.text in done.stdout
-    data = coldstep_(tmp_path, "merge", "train-rank0.pftrace", "train-rank1.pftrace", "-o", "again.pftrace", "--json")
+    data = in_process.run(
+        "merge", "train-rank0.pftrace", "train-rank1.pftrace", "-o", "again.pftrace", "--json", cwd=tmp_path
+    )
     assert straggler.text in [row["text"] for row in json.loads(data.stdout)["findings"]]
     assert [row.verdict for row in merged.settling] == ["settled", "settled"]
     alone = coldstep.load(tmp_path / "train-rank1.pftrace")
@@ -191,7 +194,7 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
     }
     assert {(row["ts"], row["rank"]) for row in steps} == at
     assert findings == [{"rank": "Pipeline (rank 1)"}]
-    report = coldstep_(tmp_path, "report", "train.pftrace")
+    report = in_process.run("report", "train.pftrace", cwd=tmp_path)
     assert "Ranks (2)" in report.stdout
     assert straggler.text.split(";")[0] in report.stdout
     assert "in all_reduce, waiting included" in report.stdout
@@ -350,7 +353,7 @@ def test_a_killed_rank_and_a_merge_of_merged_traces(tmp_path: Path, engine: Modu
 
 def test_what_a_merge_says_is_there_as_data(tmp_path: Path) -> None:
     traces = [rank(tmp_path, n) for n in range(2)]
-    done = coldstep_(tmp_path, "merge", *traces, "-o", "both.pftrace", "--json")
+    done = in_process.run("merge", *traces, "-o", "both.pftrace", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     said = json.loads(done.stdout)
     merged = coldstep.load(tmp_path / "both.pftrace")
@@ -374,14 +377,14 @@ def test_programs_that_are_no_ranks_of_one_job_are_asked_about(tmp_path: Path) -
     for name in ("train", "serve"):
         (tmp_path / f"{name}.py").write_text("pass")
         coldstep_(tmp_path, "run", "--collectors", "imports", f"{name}.py", "--seed", name)
-    done = coldstep_(tmp_path, "merge", "train.pftrace", "serve.pftrace", "-o", "both.pftrace")
+    done = in_process.run("merge", "train.pftrace", "serve.pftrace", "-o", "both.pftrace", cwd=tmp_path)
     lines = done.stdout.splitlines()
     assert lines[0] == "train.py and serve.py are different programs: ranks of one job?"
     assert [line.partition(":")[0] for line in lines[1:]] == ["process 0", "process 1", "both.pftrace"]
     assert lines[-1].startswith("both.pftrace: 2 processes, ")
     again = coldstep_(tmp_path, "run", "-o", "again.pftrace", "--collectors", "imports", "train.py", "--seed", "2")
     assert again.returncode == 0
-    done = coldstep_(tmp_path, "merge", "train.pftrace", "again.pftrace", "-o", "both.pftrace")
+    done = in_process.run("merge", "train.pftrace", "again.pftrace", "-o", "both.pftrace", cwd=tmp_path)
     assert "different programs" not in done.stdout
 
 
@@ -397,7 +400,7 @@ def test_what_cannot_be_merged_is_said_in_one_line(tmp_path: Path) -> None:
         ([trace, "-o", trace], "another name"),
         ([trace, "-o", "no/such/folder"], "cannot write"),
     ):
-        done = coldstep_(tmp_path, "merge", *words)
+        done = in_process.run("merge", *words, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1

@@ -53,21 +53,26 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
         yield from _statements(node)
 
 
-def test_no_module_imports_what_imports_it() -> None:
+@cache
+def all_imported() -> dict[str, set[str]]:
+    """By module, those that it imports."""
     known = modules()
-    assert len(known) > 100
+    return {name: imported(path, known) for name, path in known.items()}
+
+
+def test_no_module_imports_what_imports_it() -> None:
+    assert len(all_imported()) > 100
     try:
-        TopologicalSorter({name: imported(path, known) for name, path in known.items()}).prepare()
+        TopologicalSorter(all_imported()).prepare()
     except CycleError as error:
         pytest.fail(" → ".join(error.args[1]))
 
 
 def test_the_core_imports_no_collector_and_no_viewer_and_these_not_each_other() -> None:
-    known = modules()
     crossing = {
         (name, other)
-        for name, path in known.items()
-        for other in imported(path, known)
+        for name, others in all_imported().items()
+        for other in others
         if name.partition(".")[0] != other.partition(".")[0] != "coldstep" and name != "coldstep.__main__"
     }
     assert crossing == set()
@@ -111,13 +116,6 @@ ARROWS = {
 }
 """By package and room, from the bottom up, the rooms that it may import from: each stands above it."""
 MOST_FILES = 20
-
-
-@cache
-def all_imported() -> dict[str, set[str]]:
-    """By module, those that it imports."""
-    known = modules()
-    return {name: imported(path, known) for name, path in known.items()}
 
 
 def arrows(floor: str) -> set[tuple[str, str]]:

@@ -381,8 +381,9 @@ def test_a_compiler_that_was_killed_is_named(tmp_path: Path) -> None:
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\nkill -9 $$\n")
     compiler.chmod(0o755)
-    env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "CXX": str(compiler)}
-    done = program.run(INDUCTOR, tmp_path, env=env)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    env = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "PATH": path}
+    done = program.run(INDUCTOR, tmp_path, env=env, stack="torch")
     assert done.stdout.strip().endswith("Error")
     trace = coldstep.load(tmp_path / "t.pftrace")
     [note, *_] = [note for note in trace.run.notes if "killed" in note]
