@@ -119,11 +119,9 @@ def test_a_pallas_kernel_is_a_compile_of_the_programs_own(tmp_path: Path) -> Non
 
 @pytest.mark.jax
 @pytest.mark.torch
-def test_a_flow_learns_alike_in_both_stacks_also_from_padded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flow_learns_alike_in_both_stacks_also_from_padded_batches() -> None:
     from examples.flow_matching import in_jax, in_torch, molecules
 
-    for module in (in_jax, in_torch):
-        monkeypatch.setattr(module, "LAYERS", 1)
     given = [*islice(molecules.batches(molecules.SIZES[:1]), 2)]
     padded = [molecules.padded(batch, molecules.SIZES[1:2]) for batch in given]
     losses = []

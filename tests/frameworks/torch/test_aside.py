@@ -19,7 +19,7 @@ net = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
 
-@torch.compile(backend="eager")
+@torch.compile(backend="aot_eager")
 def train(x):
     optimizer.zero_grad()
     loss = net(x).sum()
