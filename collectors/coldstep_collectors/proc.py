@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from io import FileIO
+from typing import Any
 
 _MOST_BYTES = 1 << 12
 _BLOCK_BYTES = 512
@@ -12,13 +13,18 @@ _BLOCK_BYTES = 512
 
 def read_bytes() -> int | None:
     """What the process has had read from disks, pages of mapped files included; None where that is not shown."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_inblock * _BLOCK_BYTES if _counts_reads() else None
+    usage = _usage()
+    return int(usage().ru_inblock) * _BLOCK_BYTES if usage is not None else None
 
 
 @cache
-def _counts_reads() -> bool:
-    # a kernel that does not count shows 0 blocks; its file takes fifty times as long to read as they do
-    return b"read_bytes:" in _read("/proc/self/io")
+def _usage() -> Callable[[], Any] | None:
+    """Asks the kernel what this process has used; None where it does not count reads, and would show none."""
+    if b"read_bytes:" not in _read("/proc/self/io"):  # which takes fifty times as long to read
+        return None
+    import resource  # here: logs are read on systems that have no such module
+
+    return partial(resource.getrusage, resource.RUSAGE_SELF)
 
 
 def waited_ns() -> int | None:

@@ -94,6 +94,34 @@ def test_a_large_honest_flush_is_read_whole(tmp_path: Path) -> None:
     assert said == []
 
 
+STARVED = """
+import os, resource, zlib
+import psutil
+from coldstep.pftrace.reader import _inflated
+
+block = zlib.compress(os.urandom(1000) + bytes(50_000))
+resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms,) * 2)
+taken = []
+for size in (1 << 20, 100_000, 32_000, 20_000):  # what zlib needs itself is 32 KiB
+    try:
+        while True:
+            taken.append(bytearray(size))
+    except MemoryError:
+        pass
+taken.pop()  # for all else that the call needs
+try:
+    _inflated(block, 100)
+except MemoryError:
+    taken.clear()
+    print("no memory")
+"""
+
+
+def test_where_zlib_has_no_memory_a_trace_does_not_end_early() -> None:
+    done = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True)
+    assert done.stdout == "no memory\n", done.stderr
+
+
 def test_times_that_do_not_add_up_are_said(tmp_path: Path) -> None:
     def notes(begin: int) -> list[str]:
         slices = [

@@ -247,7 +247,12 @@ def _blocks(file: BinaryIO, path: str | Path) -> Iterator[tuple[bytes, int]]:
 def _inflated(block: bytes, most: int) -> bytes:
     """The block's content, of at most `most` bytes: a megabyte of zlib can hold a gigabyte."""
     inflate = zlib.decompressobj()
-    content = inflate.decompress(block, max(1, most))
+    try:
+        content = inflate.decompress(block, max(1, most))
+    except zlib.error as error:
+        if "Error -4 " in str(error):  # Z_MEM_ERROR: the block may be whole
+            raise MemoryError from error
+        raise
     if inflate.unconsumed_tail:
         raise _TooMuch(f"a block of more than {most >> 20} MiB")
     if not inflate.eof:
