@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
 from operator import sub
@@ -377,11 +377,11 @@ def alone(intervals: Sequence[Interval]) -> Iterator[Interval]:
 
 def kinds(intervals: Sequence[Interval], unfinished: int | None = None) -> dict[tuple[int, str], Steps]:
     """The steps of each process and name, in order, but for the one with the index `unfinished`."""
-    by_kind: dict[tuple[int, str], Steps] = {}
+    by_kind: defaultdict[tuple[int, str], Steps] = defaultdict(Steps)
     for part in parts(intervals):
         if isinstance(part, Alike) or (part.kind == "step" and part.index != unfinished):
-            by_kind.setdefault((part.process, part.name or ""), Steps()).add(part)
-    return by_kind
+            by_kind[part.process, part.name or ""].add(part)
+    return dict(by_kind)
 
 
 def imports_as_one(phases: Mapping[str, int]) -> Counter[str]:
