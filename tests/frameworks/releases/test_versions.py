@@ -111,6 +111,6 @@ def test_a_server_is_compiled_by_the_python_that_runs_it(monkeypatch: pytest.Mon
     if other is None:
         pytest.skip("there is no Python of another version here")
     monkeypatch.setitem(warm.IMPORTS, "none", [])
-    server = warm.Server("none", other)
+    server = warm.Server("none", other, {})
     assert server.alive
     server.end()
