@@ -44,7 +44,7 @@ def block(content: bytes, level: int = 9) -> bytes:
 
 def zeros(size: int, before: bytes = b"") -> bytes:
     """A block of so many zeros, made without holding them."""
-    deflate = zlib.compressobj(1)
+    deflate = zlib.compressobj(9)
     parts = [deflate.compress(before)]
     parts += [deflate.compress(bytes(1 << 20)) for _ in range(size >> 20)]
     return packet(data(TracePacket.compressed_packets, b"".join(parts) + deflate.flush()))
