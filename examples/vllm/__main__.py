@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,6 +189,8 @@ def main() -> int:
     """Run all of it, the warm server as often as is asked for; 1 where anything differs."""
     folder, warm = Path("vllm-run").absolute(), int(sys.argv[1]) if sys.argv[1:] else 1
     folder.mkdir(exist_ok=True)
+    for cache in folder.glob("cache-*"):  # of an earlier run: its next start would be no cold one
+        shutil.rmtree(cache)
     subprocess.run([sys.executable, str(HERE / "model.py"), "model"], cwd=folder, check=True)
     name_vllm(folder)
     starts = [("offline", offline, each) for each in ("cold", "warm")]
