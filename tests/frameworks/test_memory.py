@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import in_process
 import program
 import pytest
-from click.testing import CliRunner
 from sample_trace import sample
 from sessions import check_ledger
 
@@ -22,7 +22,6 @@ from coldstep.analysis import memory
 from coldstep.model import Failure, Finding, Trace
 from coldstep.pftrace.layout import DEVICE, DEVICE_PEAK
 from coldstep_collectors.process.collector import cgroup_left
-from coldstep_viewers.commands import cli
 from coldstep_viewers.report import memory_and_ranks
 
 GB = 1 << 30
@@ -123,7 +122,7 @@ def test_pythons_own_error_names_the_step_and_what_was_left(tmp_path: Path, engi
     assert found.text.startswith("Out of memory in step 1 of train, in <module> (program.py:")
     assert found.text.endswith(" were left under RLIMIT_AS")
     engine.assert_clean(tmp_path / "t.pftrace")
-    report = CliRunner().invoke(cli.main, ["report", str(tmp_path / "t.pftrace"), "--json"])
+    report = in_process.run("report", tmp_path / "t.pftrace", "--json")
     assert found.text in [row["text"] for row in json.loads(report.stdout)["findings"]]
 
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from types import ModuleType
 
+import in_process
 import program
 import pytest
-from click.testing import CliRunner
 
 import coldstep
 from coldstep import session
@@ -20,7 +20,6 @@ from coldstep.events import Args, Begin, End
 from coldstep.loading import read
 from coldstep.model import Trace
 from coldstep_collectors.torch._private import limits
-from coldstep_viewers.commands import cli
 from coldstep_viewers.report.headline import headline
 from coldstep_viewers.report.html import page
 from coldstep_viewers.report.terminal import render
@@ -103,7 +102,7 @@ def test_a_step_in_which_nothing_was_seen_is_not_drawn_as_clean(blind: Path, eng
 
 def test_check_cannot_tell_and_diff_does_not_pretend(blind: Path) -> None:
     assert judge([coldstep.load(blind)], parse({"settle_by": 1})).word == "unknown"
-    done = CliRunner().invoke(cli.main, ["diff", str(blind), str(blind), "--json"], catch_exceptions=False)
+    done = in_process.run("diff", blind, blind, "--json")
     assert json.loads(done.stdout)["unseen"]["before"]
 
 

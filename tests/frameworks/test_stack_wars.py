@@ -71,8 +71,8 @@ def trained(folder: Path, *stacks: str, framework: str | None = None, **environm
             "TORCHINDUCTOR_CPP_WRAPPER": "1",  # one file of C++ for each graph, not one for each kernel
             "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0",
             "AOT_INDUCTOR_ENABLE_LINE_TABLES": "0",
-            "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",  # half of the LLVM
-        },
+        }
+        | program.XLA_IN_A_HURRY,
         timeout=1400,
         stack=framework,
     )

@@ -10,15 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+import in_process
 import pytest
-from click.testing import CliRunner, Result
 
 import coldstep
 from coldstep.analysis.budgets import doubts
 from coldstep.converting.rewrite import merge, strip
 from coldstep.model import Trace
 from coldstep.testing import assert_budget
-from coldstep_viewers.commands import cli
 from coldstep_viewers.export import tables
 
 ROOT = Path(__file__).parents[3]
@@ -27,11 +26,6 @@ PROGRAM = Path(__file__).parent / "numba_program.py"
 
 def run(python: str | Path, *words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([python, *map(str, words)], cwd=cwd, capture_output=True, text=True)
-
-
-def command(*words: object) -> Result:
-    """`coldstep …`, where the collector is not installed."""
-    return CliRunner().invoke(cli.main, [*map(str, words)], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")
@@ -117,10 +111,10 @@ def test_its_time_is_in_the_ledger(trace: Trace) -> None:
 
 
 def test_every_viewer_has_its_words(trace: Trace, path: Path, tmp_path: Path) -> None:
-    text = " ".join(command("report", path).stdout.split())
+    text = " ".join(in_process.run("report", path).stdout.split())
     for words in ("LLVM compilation", "layout of batch", "np.ascontiguousarray(batch)", "numba runs CPU kernels"):
         assert words in text
-    assert command("report", path, "--html", tmp_path / "page.html").exit_code == 0
+    assert in_process.run("report", path, "--html", tmp_path / "page.html").returncode == 0
     shown = (tmp_path / "page.html").read_text()
     assert "--numba-llvm: light-dark(#8c2f6b, #f0aad6)" in shown
     assert "LLVM compilation" in shown
@@ -128,8 +122,8 @@ def test_every_viewer_has_its_words(trace: Trace, path: Path, tmp_path: Path) ->
 
 
 def check(path: Path, *words: str) -> tuple[int, str]:
-    done = command("check", path, *words)
-    return done.exit_code, done.output
+    done = in_process.run("check", path, *words)
+    return done.returncode, done.stdout + done.stderr
 
 
 def test_budgets_take_its_causes_and_need_its_collector(trace: Trace, path: Path, python: Path, tmp_path: Path) -> None:
@@ -164,7 +158,7 @@ def test_its_trace_is_stripped_and_exported(trace: Trace, path: Path, tmp_path: 
     assert stripped.vocabulary == trace.vocabulary
     assert "numba_object_mode" in {row.kind for row in stripped.findings}
     for kind in ("parquet", "tensorboard"):
-        assert command("export", path, "--to", kind, tmp_path / kind).exit_code == 0
+        assert in_process.run("export", path, "--to", kind, tmp_path / kind).returncode == 0
     assert len(list((tmp_path / "parquet").rglob("*.parquet"))) == len(tables.SCHEMAS)
     assert b"Numba" in next((tmp_path / "tensorboard").rglob("*.pb")).read_bytes()
 

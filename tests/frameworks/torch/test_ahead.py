@@ -6,12 +6,11 @@ import json
 import subprocess
 from pathlib import Path
 
+import in_process
 import program
 import pytest
-from click.testing import CliRunner
 
 import coldstep
-from coldstep_viewers.commands import cli
 
 pytestmark = pytest.mark.torch
 
@@ -108,11 +107,11 @@ def test_one_after_ready_is_a_violation_which_no_call_would_have_saved(
     ran: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
     path, _ = ran
-    done = CliRunner().invoke(cli.main, ["check", "--ready", str(path)], catch_exceptions=False)
-    assert done.exit_code == 1, done.output
+    done = in_process.run("check", "--ready", path)
+    assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.startswith("over budget: 1 compile after ready, none allowed")
     assert "Add to the warm-up" not in done.stdout
-    report = CliRunner().invoke(cli.main, ["report", "--json", str(path)], catch_exceptions=False)
+    report = in_process.run("report", "--json", path)
     [ready] = json.loads(report.stdout)["readiness"]
     [call] = ready["calls"]
     assert (len(ready["violations"]), call["code"]) == (1, None)

@@ -122,6 +122,26 @@ def test_where_zlib_has_no_memory_a_trace_does_not_end_early() -> None:
     assert done.stdout == "no memory\n", done.stderr
 
 
+LIMITED = """
+import resource
+import psutil
+from click.testing import CliRunner
+from coldstep_viewers.commands import cli
+
+assert CliRunner().invoke(cli.main, ["report", "short.pftrace"]).exit_code == 0
+resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms,) * 2)
+done = CliRunner().invoke(cli.main, ["report", "long.pftrace"])
+print(done.exit_code, done.stderr, end="")
+"""
+
+
+def test_a_command_that_has_no_memory_does_not_call_the_trace_damaged(tmp_path: Path) -> None:
+    for name, steps in (("short", 3), ("long", 5_000)):
+        generated_trace.write(tmp_path / f"{name}.pftrace", steps=steps, compiles=steps // 3)
+    done = subprocess.run([sys.executable, "-c", LIMITED], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "2 coldstep: there is not enough memory for this; try it on a machine with more\n", done.stderr
+
+
 def test_times_that_do_not_add_up_are_said(tmp_path: Path) -> None:
     def notes(begin: int) -> list[str]:
         slices = [

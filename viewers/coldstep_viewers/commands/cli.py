@@ -52,6 +52,8 @@ class _Commands(click.Group):
             fail(f"{' '.join(error.format_message().split()).removesuffix('.')} (see {where} --help)")
         except click.Abort:
             sys.exit(128 + signal.SIGINT)
+        except MemoryError:
+            fail("there is not enough memory for this; try it on a machine with more")
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{os.path.basename(at.filename)}:{at.lineno}"
