@@ -17,8 +17,8 @@ from typing import Any, TextIO
 import click
 
 from coldstep._util.installed import offers
+from coldstep_viewers.commands.inputs import protect
 from coldstep_viewers.commands.output import echo, fail, or_fail
-from coldstep_viewers.commands.shared import protect
 
 SUFFIXES = {".json": "json", ".html": "html", ".xml": "junit", ".md": "markdown", ".txt": "text"}
 """The format that the name of a file asks for."""

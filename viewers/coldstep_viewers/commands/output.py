@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from coldstep._util.stderr import say
 from coldstep.errors import ColdstepError
@@ -34,6 +36,19 @@ def echo_pieces(texts: Iterable[str]) -> bool:
     return True
 
 
+def echo_json(document: Any) -> None:
+    """Print a document, indented where a person reads it."""
+    echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
+
+
+def show(document: Callable[[], Any], lines: Callable[[], Iterable[str]], wanted: str) -> None:
+    """Print the document where JSON is `wanted`, else the lines."""
+    if wanted == "json":
+        echo_json(document())
+    else:
+        echo(plain("\n".join(lines())))
+
+
 def fail(text: str) -> NoReturn:
     """Print the reason on stderr, and exit with 2."""
     say(plain(text))
@@ -55,3 +70,31 @@ class or_fail:
             fail(str(error))
         if isinstance(error, OSError) and self._what:
             fail(f"{self._what}: {error.strerror}")
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around imports of what only `pip install coldstep[extra]` brings: one line that names it, and exit code 2."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fail(f"this needs {error.name}, which is not installed: pip install 'coldstep[{extra}]'")
+
+
+def give_up(lost: Sequence[str]) -> NoReturn:
+    """Nothing could be read: a line for each, and exit code 2."""
+    for text in lost[:-1]:
+        say(plain(text))
+    fail(lost[-1])
+
+
+def say_left_out(lost: Iterable[str]) -> None:
+    """Say of each what could not be read, while the others were."""
+    for text in lost:
+        say(plain(f"left out: {text}"))
+
+
+def exit_with(lost: Sequence[str]) -> None:
+    """Exit code 2 where anything was left out."""
+    if lost:
+        sys.exit(2)

@@ -20,8 +20,8 @@ from coldstep_viewers.ci import formats as ci
 from coldstep_viewers.ci import lockfile
 from coldstep_viewers.commands.check.lock import write_lock
 from coldstep_viewers.commands.findings import SUFFIXES
-from coldstep_viewers.commands.output import echo, fail, or_fail
-from coldstep_viewers.commands.shared import all_loaded, give_up, opened, protect, readable
+from coldstep_viewers.commands.inputs import all_loaded, opened, protect, readable
+from coldstep_viewers.commands.output import echo, fail, give_up, or_fail
 
 _FORMATS = ("text", "json", "markdown", "github", "junit")
 _BY_SUFFIX = {suffix: name for suffix, name in SUFFIXES.items() if name in _FORMATS}

@@ -11,8 +11,8 @@ from coldstep.analysis.budgets import doubts
 from coldstep.blind_spots import CLAIMS
 from coldstep.model import Trace
 from coldstep_viewers.ci import lockfile
+from coldstep_viewers.commands.inputs import loaded, protect
 from coldstep_viewers.commands.output import echo, fail, or_fail
-from coldstep_viewers.commands.shared import loaded, protect
 
 
 def write_lock(path: str, trace: Trace, output: str | None) -> None:

@@ -17,8 +17,8 @@ from coldstep.logs import convert
 from coldstep.model import Process, Trace
 from coldstep.rows.processes import name as process_name
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import fail, or_fail
-from coldstep_viewers.commands.shared import exit_with, give_up, loaded, opened, readable, say_left_out, show
+from coldstep_viewers.commands.inputs import loaded, opened, readable
+from coldstep_viewers.commands.output import exit_with, fail, give_up, or_fail, say_left_out, show
 from coldstep_viewers.report.cache_reuse import (
     as_json,
     compared_lines,

@@ -14,8 +14,8 @@ from coldstep.analysis.programs.stablehlo import ParserError
 from coldstep.model import Trace
 from coldstep_viewers.commands.compare.programs import show_programs
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import all_loaded, echo_json, exit_with, say_left_out
+from coldstep_viewers.commands.inputs import all_loaded
+from coldstep_viewers.commands.output import echo, echo_json, exit_with, fail, say_left_out
 from coldstep_viewers.pages.frameworks_text import text, titles
 from coldstep_viewers.pages.programs import data
 from coldstep_viewers.pages.sweeps_text import text as sweeps_text

@@ -18,7 +18,8 @@ from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary
 from coldstep_viewers.commands.compare.programs import show_programs
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.shared import loaded, show
+from coldstep_viewers.commands.inputs import loaded
+from coldstep_viewers.commands.output import show
 from coldstep_viewers.report.answers import lasted_ns
 from coldstep_viewers.report.ledger import from_log
 from coldstep_viewers.safe_text import short

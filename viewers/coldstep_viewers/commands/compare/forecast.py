@@ -14,8 +14,8 @@ import click
 from coldstep.ahead.forecast import forecast
 from coldstep.errors import first_line, text_of
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import loaded, show
+from coldstep_viewers.commands.inputs import loaded
+from coldstep_viewers.commands.output import echo, fail, show
 from coldstep_viewers.pages.forecast_text import lines
 
 

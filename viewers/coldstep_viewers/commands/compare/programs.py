@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from coldstep.model import Trace
-from coldstep_viewers.commands.output import fail, or_fail
-from coldstep_viewers.commands.shared import loaded, show
+from coldstep_viewers.commands.inputs import loaded
+from coldstep_viewers.commands.output import fail, or_fail, show
 from coldstep_viewers.safe_text import short
 
 IR_SCHEMA = "coldstep-diff-ir/1"

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from coldstep.errors import damaged
-from coldstep_viewers.commands.output import echo, or_fail
-from coldstep_viewers.commands.shared import loaded, needs
+from coldstep_viewers.commands.inputs import loaded
+from coldstep_viewers.commands.output import echo, needs, or_fail
 
 
 @click.command("export", short_help="Write a trace for TensorBoard, or as Parquet tables.")

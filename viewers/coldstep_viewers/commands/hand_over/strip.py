@@ -9,8 +9,8 @@ import click
 from coldstep.converting.anonymise import new_salt
 from coldstep.converting.rewrite import strip
 from coldstep.errors import TraceError
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import exit_with, give_up, in_one_file, protect, say_left_out
+from coldstep_viewers.commands.inputs import in_one_file, protect
+from coldstep_viewers.commands.output import echo, exit_with, fail, give_up, say_left_out
 
 
 @click.command("strip", short_help="Remove private data from a trace before you publish it.")

@@ -14,8 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from coldstep._util.figures import count, duration
 from coldstep._util.stderr import say
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import exit_with, needs, say_left_out
+from coldstep_viewers.commands.output import echo, exit_with, fail, needs, say_left_out
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from coldstep._util.figures import count, duration
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json, exit_with, needs, say_left_out
+from coldstep_viewers.commands.output import echo, echo_json, exit_with, fail, needs, say_left_out
 from coldstep_viewers.safe_text import plain
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.recording.garbage import none_collected
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, or_fail
-from coldstep_viewers.commands.shared import echo_json, exit_with, readable, say_left_out
+from coldstep_viewers.commands.inputs import readable
+from coldstep_viewers.commands.output import echo, echo_json, exit_with, or_fail, say_left_out
 from coldstep_viewers.safe_text import plain
 
 SCHEMA = "coldstep-merge/1"

@@ -12,8 +12,7 @@ from coldstep.ahead.doctor_rows import Checkup
 from coldstep.ahead.plugins import reach
 from coldstep.job.reach import LOST, doors
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import fail
-from coldstep_viewers.commands.shared import show
+from coldstep_viewers.commands.output import fail, show
 
 
 @click.command("doctor", short_help="What works with the frameworks that are installed here.")

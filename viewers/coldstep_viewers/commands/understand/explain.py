@@ -11,8 +11,7 @@ import click
 from coldstep_viewers.catalogue.page_text import as_markdown, as_text, listed
 from coldstep_viewers.catalogue.pages import TITLES, meanings, pages
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import echo_json
+from coldstep_viewers.commands.output import echo, echo_json, fail
 
 
 @click.command("explain", short_help="What a cause means, with an example and what to change.")

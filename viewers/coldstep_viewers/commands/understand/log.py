@@ -14,8 +14,8 @@ from coldstep._util.stderr import say
 from coldstep.errors import TraceError
 from coldstep.logs import STDIN, LeftOut, convert
 from coldstep_viewers.commands.findings import Wanted, findings
+from coldstep_viewers.commands.inputs import loaded, opened
 from coldstep_viewers.commands.output import echo, echo_pieces, fail, or_fail
-from coldstep_viewers.commands.shared import loaded, opened
 from coldstep_viewers.commands.understand.report import show
 from coldstep_viewers.report.json_rows import text
 from coldstep_viewers.report.ledger import from_log

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from coldstep_viewers.commands.inputs import in_one_file, loaded
 from coldstep_viewers.commands.output import echo, fail
-from coldstep_viewers.commands.shared import in_one_file, loaded
 from coldstep_viewers.export import perfetto_ui
 from coldstep_viewers.safe_text import plain
 

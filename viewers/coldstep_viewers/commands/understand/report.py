@@ -11,8 +11,8 @@ import click
 from coldstep._util.installed import offered
 from coldstep.model import Trace
 from coldstep_viewers.commands.findings import VIEWERS, Wanted, findings
+from coldstep_viewers.commands.inputs import loaded
 from coldstep_viewers.commands.output import echo, echo_pieces, fail
-from coldstep_viewers.commands.shared import loaded
 from coldstep_viewers.report.json_rows import text
 from coldstep_viewers.report.markdown import render as markdown
 from coldstep_viewers.report.terminal import render

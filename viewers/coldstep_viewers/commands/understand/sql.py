@@ -20,8 +20,7 @@ from rich.text import Text
 
 from coldstep._util.stderr import say
 from coldstep_viewers.commands.findings import Wanted, findings
-from coldstep_viewers.commands.output import echo, fail, or_fail
-from coldstep_viewers.commands.shared import needs
+from coldstep_viewers.commands.output import echo, fail, needs, or_fail
 from coldstep_viewers.safe_text import plain
 
 _MAX_ROWS = 1_000

@@ -1,24 +1,20 @@
-"""What several commands that read traces do alike."""
+"""The traces that a command is given: read whole or as far as they can be, and never written over."""
 
 from __future__ import annotations
 
 import gc
-import json
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar
 
-from coldstep._util.stderr import say
 from coldstep.converting.rewrite import merge
 from coldstep.errors import TraceError, refuse_to_replace
 from coldstep.job.parts import parts_of
 from coldstep.loading import load
 from coldstep.model import Trace
-from coldstep_viewers.commands.output import echo, fail, or_fail
-from coldstep_viewers.safe_text import plain
+from coldstep_viewers.commands.output import give_up, or_fail
 
 Read = TypeVar("Read")
 
@@ -60,25 +56,6 @@ def all_loaded(paths: Iterable[str]) -> tuple[list[tuple[str, Trace]], list[str]
     return found, lost
 
 
-def give_up(lost: Sequence[str]) -> NoReturn:
-    """Nothing could be read: a line for each, and exit code 2."""
-    for text in lost[:-1]:
-        say(plain(text))
-    fail(lost[-1])
-
-
-def say_left_out(lost: Iterable[str]) -> None:
-    """Say of each what could not be read, while the others were."""
-    for text in lost:
-        say(plain(f"left out: {text}"))
-
-
-def exit_with(lost: Sequence[str]) -> None:
-    """Exit code 2 where anything was left out."""
-    if lost:
-        sys.exit(2)
-
-
 @contextmanager
 def in_one_file(path: str) -> Iterator[str]:
     """The trace at `path` as one file, all processes in it: of a job's FILE a temporary one. Raises TraceError."""
@@ -95,25 +72,3 @@ def protect(inputs: Iterable[str], out: str) -> None:
     """Refuse to write `out` over one of the files that are read."""
     with or_fail():
         refuse_to_replace(inputs, out)
-
-
-def echo_json(document: Any) -> None:
-    """Print a document, indented where a person reads it."""
-    echo(json.dumps(document, indent=2 if sys.stdout.isatty() else None))
-
-
-def show(document: Callable[[], Any], lines: Callable[[], Iterable[str]], wanted: str) -> None:
-    """Print the document where JSON is `wanted`, else the lines."""
-    if wanted == "json":
-        echo_json(document())
-    else:
-        echo(plain("\n".join(lines())))
-
-
-@contextmanager
-def needs(extra: str) -> Iterator[None]:
-    """Around imports of what only `pip install coldstep[extra]` brings: one line that names it, and exit code 2."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        fail(f"this needs {error.name}, which is not installed: pip install 'coldstep[{extra}]'")
