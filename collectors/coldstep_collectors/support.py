@@ -91,7 +91,7 @@ SUPPORT = (
 _HAS_COSTS = ("torch", "jax", "keras", "safetensors", "huggingface_hub", "numpy", "triton")
 _OF_NO_STACK = (
     Lazy("outside", "outside.collector:Outside", _HAS_COSTS),
-    Lazy("stacks", "process.call_stacks:PySpy", samples_stacks=True),
+    Lazy("stacks", "process.py_spy:PySpy", samples_stacks=True),
 )
 
 LAZY = {row.name: row for row in (*(row for support in SUPPORT for row in support.collectors), *_OF_NO_STACK)}

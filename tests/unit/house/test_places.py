@@ -19,7 +19,7 @@ import coldstep_collectors
 import coldstep_viewers
 from coldstep._util import launcher, own_package
 from coldstep.places import Places, below_packages, location_of, module_of, origin_elsewhere
-from coldstep_collectors.process import call_stacks
+from coldstep_collectors.process import py_spy
 
 PACKAGES = sysconfig.get_path("purelib")
 STANDARD = sysconfig.get_path("stdlib")
@@ -191,7 +191,7 @@ def test_a_package_that_uses_a_framework_is_looked_through_once(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "look", [lambda: Places().is_users(f"{PACKAGES}/tool/layer.py"), lambda: call_stacks._Modules().of("a.py")]
+    "look", [lambda: Places().is_users(f"{PACKAGES}/tool/layer.py"), lambda: py_spy._Modules().of("a.py")]
 )
 def test_a_module_that_comes_during_a_look_at_all_fails_nothing(
     look: Callable[[], Any], monkeypatch: pytest.MonkeyPatch

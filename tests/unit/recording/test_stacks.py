@@ -98,14 +98,14 @@ def test_samples_name_what_no_hook_saw(tmp_path: Path, engine: ModuleType) -> No
 
 SLOW = """
 import subprocess
-from coldstep_collectors.process import call_stacks
+from coldstep_collectors.process import py_spy
 
 class Popen(subprocess.Popen):
     def __init__(self, command, **options):
         late = command[0].endswith("py-spy")
         super().__init__(["sh", "-c", 'sleep 0.8; exec "$@"', "sh", *command] if late else command, **options)
 
-call_stacks.subprocess.Popen = Popen
+py_spy.subprocess.Popen = Popen
 """
 
 
