@@ -157,10 +157,11 @@ def first_lines(text: str) -> str:
     return "\n".join(text.strip().splitlines()[:_LINES])[:_TEXT_CHARS]
 
 
-def globals_read(code: CodeType) -> set[str]:
+@lru_cache(maxsize=64)
+def globals_read(code: CodeType) -> frozenset[str]:
     """The globals that a function, or one within it, reads by name."""
     steps = (step for each in with_nested(code) for step in dis.get_instructions(each))
-    return {step.argval for step in steps if step.opname == "LOAD_GLOBAL"}
+    return frozenset(step.argval for step in steps if step.opname == "LOAD_GLOBAL")
 
 
 def array_class(value: Any) -> str:

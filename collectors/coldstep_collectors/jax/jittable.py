@@ -138,7 +138,7 @@ class Jittable:
 
     def _of_code(self, code: CodeType, names: dict[str, Any]) -> _Known:
         if (known := self._known.get(code)) is None:
-            reads = frozenset(globals_read(code))
+            reads = globals_read(code)
             first = {name: id(names[name]) for name in reads if name in names}
             known = _Known(reads, all(map(_is_straight, with_nested(code))), _is_layers(code), first)
             self._known[code] = known

@@ -6,8 +6,10 @@ import contextlib
 import os
 import sys
 import weakref
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import accumulate
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +90,7 @@ class Children:
         self._collector = collector
         self._since_ns = now()
         self._known: dict[int, _Child] = {}
+        self._places = Places()
         self._processes = memory.Processes()
         self._pythons = 0  # those that run the user's own Python
         self._forks: list[tuple[int, str]] = []  # of which the process is not known yet: when, what it had imported
@@ -140,7 +143,7 @@ class Children:
             phase = "kernel.jit"
         child = _Child(popen.pid, begin_ns, "worker pool" if pool else name, phase, _told(words), os.getpid())
         child.direct, child.pool, child.helper = True, pool, compiler is not None or _is_helper(words)
-        child.started_by = Places().users_line(frame)
+        child.started_by = self._places.users_line(frame)
         child.python = name.startswith("python") and not child.helper
         seen = self._known.get(popen.pid)  # by a look, before it ran its own command
         self._pythons += child.python - (seen is not None and seen.python)
@@ -183,7 +186,7 @@ class Children:
         runs = f"{process.name} ({module}.{function})" if function else process.name
         child = _Child(process.pid, begin_ns, os.path.basename(sys.executable), None, _told([runs]), os.getpid())
         child.direct = child.python = True
-        child.started_by, child.followed = Places().users_line(frame), forked and self._sink.follows_children
+        child.started_by, child.followed = self._places.users_line(frame), forked and self._sink.follows_children
         child.process = weakref.ref(process)
         only_loads = forked and module.startswith(_LOADER)
         child.helper = only_loads or module == "multiprocessing.managers" or _compiler_above(frame) is not None
@@ -404,8 +407,9 @@ def _exit_code(child: _Child) -> int | None:
 
 
 def _told(words: Sequence[str]) -> str | None:
-    """A command as a trace may hold it."""
-    return " ".join(hidden(words))[:_MAX_COMMAND_CHARS] or None
+    """A command as a trace may hold it: of a long one, such as a compiler's, as much as is shown."""
+    shown = bisect([*accumulate(len(word) + 1 for word in words)], _MAX_COMMAND_CHARS) + 1
+    return " ".join(hidden(words[:shown]))[:_MAX_COMMAND_CHARS] or None
 
 
 def _is_python(words: Sequence[str]) -> bool:

@@ -52,5 +52,6 @@ def _is_secret(name: str) -> bool:
 def _without_secrets(text: str) -> str:
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
-    text = _ASSIGNED.sub(lambda match: f"{match[1]}{match[2]}{HIDDEN}" if _is_secret(match[1]) else match[0], text)
+    if "=" in text or ":" in text:  # without, most of a path would be looked at from each of its letters on
+        text = _ASSIGNED.sub(lambda match: f"{match[1]}{match[2]}{HIDDEN}" if _is_secret(match[1]) else match[0], text)
     return _TOKEN.sub(HIDDEN, text)
