@@ -19,30 +19,36 @@ EXAMPLE = re.compile(r'(?:[A-Z]\w+|coldstep|torch_xla|py-spy)(?: \d[\d.]*(?:, \d
 MADE_BY = ("re.compile", "expression")
 
 
+def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """What stands below it and in no function: each process that collects the tests looks for it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef):
+            yield child
+            yield from outside_functions(child)
+
+
 def expressions(file: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Each expression of a module outside its functions: its name, or the line; its source; the examples above it."""
-    lines = file.read_text().splitlines()
-    if not any(f"{name}(" in line for name in MADE_BY for line in lines):
+    source = file.read_text()
+    if not any(f"{name}(" in source for name in MADE_BY):
         return
-    tree = ast.parse("\n".join(lines))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    tree, lines = ast.parse(source), source.splitlines()
     names = {id(node.value): ast.unparse(node.targets[0]) for node in tree.body if isinstance(node, ast.Assign)}
-    for node in ast.walk(tree):
+    for node in outside_functions(tree):
         if not isinstance(node, ast.Call) or ast.unparse(node.func) not in MADE_BY:
             continue
-        if not any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in functions):
-            above = []
-            for line in map(str.strip, reversed(lines[: node.lineno - 1])):
-                if not line.startswith("# "):
-                    break
-                above.append(line.removeprefix("# "))
-            text = "\n".join(reversed(above)).replace('"\n', '"\0').replace("\n", " ")
-            found = [match[1] for part in text.split("\0") if (match := EXAMPLE.search(part))]
-            name = names.get(id(node), f"line {node.lineno}")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # an example may hold a backslash of its own
-                said = [each.encode().decode("unicode_escape") for each in found]
-            yield name, ast.unparse(node), said
+        above = []
+        for line in map(str.strip, reversed(lines[: node.lineno - 1])):
+            if not line.startswith("# "):
+                break
+            above.append(line.removeprefix("# "))
+        text = "\n".join(reversed(above)).replace('"\n', '"\0').replace("\n", " ")
+        found = [match[1] for part in text.split("\0") if (match := EXAMPLE.search(part))]
+        name = names.get(id(node), f"line {node.lineno}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # an example may hold a backslash of its own
+            said = [each.encode().decode("unicode_escape") for each in found]
+        yield name, ast.unparse(node), said
 
 
 FOUND = [

@@ -271,7 +271,7 @@ def test_ctrl_c_in_the_middle_of_busy_marks_loses_no_event(tmp_path: Path) -> No
         count = 0
         try:
             with coldstep.trace("t.pftrace", collectors=[]):
-                threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
                 while True:
                     with coldstep.step():
                         pass
