@@ -43,11 +43,14 @@ def block(content: bytes, level: int = 9) -> bytes:
 
 
 def zeros(size: int, before: bytes = b"") -> bytes:
-    """A block of so many zeros, made without holding them."""
-    deflate = zlib.compressobj(9)
-    parts = [deflate.compress(before)]
-    parts += [deflate.compress(bytes(1 << 20)) for _ in range(size >> 20)]
-    return packet(data(TracePacket.compressed_packets, b"".join(parts) + deflate.flush()))
+    """A block of so many zeros, made without holding them: a megabyte is compressed, and stands there so often."""
+    deflate, megabyte = zlib.compressobj(9), bytes(1 << 20)
+    parts, checksum = [deflate.compress(before) + deflate.flush(zlib.Z_FULL_FLUSH)], zlib.adler32(before)
+    parts += [deflate.compress(megabyte) + deflate.flush(zlib.Z_FULL_FLUSH)] * (size >> 20)
+    for _ in range(size >> 20):
+        checksum = zlib.adler32(megabyte, checksum)
+    last = zlib.compressobj(9, wbits=-zlib.MAX_WBITS).flush()
+    return packet(data(TracePacket.compressed_packets, b"".join(parts) + last + checksum.to_bytes(4, "big")))
 
 
 def track(uuid: int, name: str, parent: int | None = None, about: str = "") -> bytes:

@@ -238,7 +238,7 @@ def test_a_jax_job_of_two_processes(tmp_path: Path, engine: ModuleType) -> None:
 @pytest.mark.torch
 def test_spawned_workers_have_a_trace_each(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    program.run(SPAWNED, tmp_path)
+    program.run(SPAWNED, tmp_path, stack="torch")
     for rank in range(2):
         trace = coldstep.load(tmp_path / f"spawned-{rank}.pftrace")
         assert trace.processes[0].rank == rank

@@ -7,7 +7,6 @@ import fcntl
 import functools
 import json
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -576,29 +575,28 @@ def test_no_log_however_damaged_ends_in_a_traceback(
 def test_a_long_log_streams_in_bounded_memory_with_progress(tmp_path: Path) -> None:
     noise = b"step 12 loss 0.1234 and what else a training script prints, line after line after line\n" * 12_000
     with (tmp_path / "ci.log").open("wb") as file:
-        for _ in range(200):
+        for _ in range(50):
             file.write(noise)
         file.write(JAX_LOG.encode())
     size = (tmp_path / "ci.log").stat().st_size
-    script = (
-        "from coldstep.logs import convert\n"
-        "import json\n"
-        "calls = []\n"
-        "convert(['ci.log'], 'ci.pftrace', lambda read, total: calls.append((read, total)))\n"
-        "print(json.dumps(calls))"
-    )
-    limit = 160 << 20  # of what may be mapped: the log does not fit
+    more = 20 << 20  # of what may be mapped: neither the log fits, nor forty bytes for each of its lines
+    script = f"""
+import json, resource
+import psutil
+from coldstep.logs import convert
 
-    def bounded() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, preexec_fn=bounded
-    )
+calls = []
+convert(["small.log"], "small.pftrace", lambda read, total: None)
+resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + {more},) * 2)
+convert(["ci.log"], "ci.pftrace", lambda read, total: calls.append((read, total)))
+print(json.dumps(calls))
+"""
+    (tmp_path / "small.log").write_text(JAX_LOG)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert limit < size
+    assert more < size
     calls = json.loads(done.stdout)
-    assert len(calls) > 10
+    assert len(calls) == size >> 24, "one for each 16 MiB"
     assert [read for read, _ in calls] == sorted({read for read, _ in calls})
     assert {total for _, total in calls} == {size}
     assert scenarios.said(coldstep.load(tmp_path / "ci.pftrace")) == [SHAPE]

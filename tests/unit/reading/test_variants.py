@@ -98,7 +98,7 @@ TORCH_XLA = """
 
 
 def recorded(source: str, folder: Path) -> Path:
-    program.run(source, folder, env=ENVIRONMENT)
+    program.run(source, folder, env=ENVIRONMENT, stack=program.stack_of(source))
     return folder / "t.pftrace"
 
 
