@@ -17,7 +17,13 @@ import scenarios
 
 IMPORTS = {
     "jax": ["jax"],
-    "torch": ["torch", "torch._dynamo", "torch._dynamo.backends.debugging", "torch._inductor.compile_fx"],
+    "torch": [
+        "torch",
+        "torch._dynamo",
+        "torch._dynamo.backends.debugging",
+        "torch._inductor.compile_fx",
+        "torch.distributed.tensor.experimental",
+    ],
     "torch_xla": ["torch_xla", "torch._dynamo"],
     "tensorflow": ["tensorflow"],
 }
