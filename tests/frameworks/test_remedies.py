@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ import coldstep
 from coldstep.model import Trace
 
 PROGRAMS = Path(__file__).parents[1] / "remedies"
+SETTINGS = ("torch.compiler.config", "torch._dynamo.config")
+"""What reads the variables that remedies name."""
 
 
 @dataclass(slots=True)
@@ -34,20 +35,16 @@ class Done:
 
 
 def run(program: Path, folder: Path, environment: dict[str, str] | None = None) -> Done:
-    """Under coldstep; with variables in a process of its own, as frameworks read them when they are imported."""
-    name, command = (
-        f"{len(list(folder.glob('*.pftrace')))}.pftrace",
-        ["coldstep", "run", "--no-live", "--device", "off"],
-    )
-    copied = shutil.copy(program, folder / "program.py")
-    command += ["-o", name, Path(copied).name]
+    """Under coldstep; with variables, PyTorch reads them as where it is imported."""
+    name = f"{len(list(folder.glob('*.pftrace')))}.pftrace"
+    shutil.copy(program, folder / "program.py")
+    command = ["coldstep", "run", "--no-live", "--device", "off", "-o", name, "program.py"]
+    server = warm.server(program.stem.partition("_")[0], sys.executable)
     if environment is None:
-        code, printed = warm.server(program.stem.partition("_")[0], sys.executable).run(command, folder)
-        printed += (folder / "stdout").read_text()
+        code, printed = server.run(command, folder)
     else:
-        words = [sys.executable, "-m", *command]
-        done = subprocess.run(words, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
-        code, printed = done.returncode, done.stdout + done.stderr
+        code, printed = server.run(command, folder, {**os.environ, **environment}, SETTINGS)
+    printed += (folder / "stdout").read_text()
     assert code == 0, printed
     return Done([line for line in printed.splitlines() if line.startswith("loss ")], coldstep.load(folder / name))
 

@@ -8,6 +8,7 @@ renamed in coldstep's lists before it attaches, as if a version had renamed it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -35,6 +36,8 @@ IMPORTS = {
     "torch_xla": ("torch_xla", "torch._dynamo", "torch_xla.core.dynamo_bridge"),
     "tensorflow": ("tensorflow",),
 }
+_READS = ("coldstep.loading", "coldstep.analysis.derive", "coldstep.converting.write_findings")
+"""What a child needs to end its trace and to read it: no part of it asks for a framework."""
 NAMES = {"jax": jax_names, "torch": torch_names, "torch_xla": torch_xla_names, "tensorflow": tensorflow_names}
 PROGRAMS = Path(__file__).parents[1] / "knocked_out"
 INDUCTORS = re.compile(r"torch\._(?:inductor|functorch)|torch\.autograd|torch\._C\._autograd|CompileContext|suppress")
@@ -184,8 +187,10 @@ def in_fork(work: Callable[[], dict[str, Any]], result: Path) -> int:
 
 def main(stack: str, folder: Path, few: bool) -> None:
     """Print a line for each: each program without a trace and with all names first."""
-    for name in IMPORTS[stack]:
+    for name in (*IMPORTS[stack], *_READS):
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # else each child's collections copy the pages of all that is imported
     names: Any = NAMES[stack]
     programs = {"torch": ("torch", "inductor")}.get(stack, (stack,))
     for name in programs:

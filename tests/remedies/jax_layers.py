@@ -1,9 +1,12 @@
 """A loop over layers that are alike, of which the program holds each."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+os.environ["XLA_FLAGS"] = ""  # layers are told of where they take long to compile
 LAYERS, WIDTH = 9, 16
 
 

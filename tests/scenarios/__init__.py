@@ -36,7 +36,8 @@ ENVIRONMENTS = {"jax": ".venv", "torch": ".venv", "torch_xla": ".venv-xla", "ten
 STACKS = ("torch_xla",) if find_spec("torch_xla") else ("jax", "torch", "tensorflow")
 """Those of the environment that this runs in."""
 PROGRAMS = [path for stack in STACKS for path in sorted((HERE / stack).glob("*.py"))]
-ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PJRT_DEVICE": "CPU"}
+_FLAGS = os.environ.get("XLA_FLAGS", ""), "--xla_force_host_platform_device_count=2"
+ENVIRONMENT = {"XLA_FLAGS": " ".join(filter(None, _FLAGS)), "PJRT_DEVICE": "CPU"}
 """What the programs run under, beside what is there."""
 TIMEOUT_S = 300
 _SAYS = re.compile(r"# (expect|settles|finding|pattern|break|settling|before): (.+)")

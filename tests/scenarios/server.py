@@ -32,7 +32,7 @@ def serve() -> dict[str, Any]:
     os._exit(0)
 
 
-def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err: str) -> None:
+def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err: str, settings: list[str]) -> None:
     """Be a process that has just been started."""
     for descriptor, file in enumerate((os.devnull, out, err)):
         opened = os.open(file, os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -48,6 +48,16 @@ def become(arguments: list[str], folder: str, env: dict[str, str], out: str, err
     sys.path[:1] = [beside, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     sys.modules["__main__"] = ModuleType("__main__")
     tempfile.tempdir = None  # what a framework had it find was in another environment
+    for name in settings:
+        read_again(importlib.import_module(name))
+
+
+def read_again(settings: ModuleType) -> None:
+    """A module of PyTorch's settings, from the environment that is there now; once read it is of a class of its own."""
+    ModuleType.__setattr__(settings, "__class__", ModuleType)
+    for name in [name for name in vars(settings) if not name.startswith("__")]:
+        delattr(settings, name)
+    importlib.reload(settings)
 
 
 def run(name: str) -> None:

@@ -10,14 +10,20 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import scenarios
 
 IMPORTS = {
     "jax": ["jax"],
-    "torch": ["torch", "torch._dynamo", "torch._dynamo.backends.debugging"],
+    "torch": [
+        "torch",
+        "torch._dynamo",
+        "torch._dynamo.backends.debugging",
+        "torch._inductor.compile_fx",
+        "torch.distributed.tensor.experimental",
+    ],
     "torch_xla": ["torch_xla", "torch._dynamo"],
     "tensorflow": ["tensorflow"],
 }
@@ -51,12 +57,18 @@ class Server:
         """Whether it can run another program."""
         return self._process.poll() is None
 
-    def run(self, arguments: list[str], folder: Path, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-        """The exit code of `python -m coldstep …`, or of `python script.py …`, in `folder`; what it said on stderr."""
+    def run(
+        self, arguments: list[str], folder: Path, env: Mapping[str, str] | None = None, settings: Sequence[str] = ()
+    ) -> tuple[int, str]:
+        """The exit code of `python -m coldstep …`, or of `python script.py …`, in `folder`; what it said on stderr.
+
+        `settings` are modules that read the environment as they are imported: they read `env` again.
+        """
         assert self._process.stdin is not None
         out, err = folder / "stdout", folder / "stderr"
         env = _environment() if env is None else dict(env)
         asked = {"arguments": arguments, "folder": str(folder), "env": env, "out": str(out), "err": str(err)}
+        asked["settings"] = list(settings)
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         code = int(self._answer(scenarios.TIMEOUT_S))
