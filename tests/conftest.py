@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from program import XLA_IN_A_HURRY
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,7 +41,7 @@ settings.load_profile("busy")
 # torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
 _IS_XLA = find_spec("torch_xla") is not None
 if not _IS_XLA:  # of a small program's compile most is LLVM's, which no test is about
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
+    os.environ.setdefault("XLA_FLAGS", XLA_IN_A_HURRY["XLA_FLAGS"])
 _TESTS = Path(__file__).parent
 _BUSY = 2.0  # processes that want a processor, for each that there is
 _APART = "tests/scenarios/test_scenarios.py"  # each program is a test by itself
