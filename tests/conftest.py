@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from program import XLA_IN_A_HURRY
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,6 +28,8 @@ sys.dont_write_bytecode = False
 
 # what Inductor takes longest for in a first run: a program of C++ for each vector instruction set that it tries
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+# of a small program's compile most is LLVM's, which no test is about
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 
 # TensorFlow's LLVM and Triton's do not go together in that order: the interpreter dies, with coldstep or without
 with contextlib.suppress(ImportError):
@@ -40,8 +41,6 @@ settings.load_profile("busy")
 
 # torch_xla needs an older torch, and so an environment of its own, which lacks some tools of the other tests
 _IS_XLA = find_spec("torch_xla") is not None
-if not _IS_XLA:  # of a small program's compile most is LLVM's, which no test is about
-    os.environ.setdefault("XLA_FLAGS", XLA_IN_A_HURRY["XLA_FLAGS"])
 _TESTS = Path(__file__).parent
 _BUSY = 2.0  # processes that want a processor, for each that there is
 _APART = "tests/scenarios/test_scenarios.py"  # each program is a test by itself

@@ -71,8 +71,7 @@ def trained(folder: Path, *stacks: str, framework: str | None = None, **environm
             "TORCHINDUCTOR_CPP_WRAPPER": "1",  # one file of C++ for each graph, not one for each kernel
             "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0",
             "AOT_INDUCTOR_ENABLE_LINE_TABLES": "0",
-        }
-        | program.XLA_IN_A_HURRY,
+        },
         timeout=1400,
         stack=framework,
     )

@@ -15,9 +15,6 @@ from pathlib import Path
 
 from scenarios.warm import server
 
-XLA_IN_A_HURRY = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"}
-"""A third of what XLA would take of a model's step, for programs that need not be fast."""
-
 
 def run(
     source: str,
