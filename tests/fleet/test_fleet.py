@@ -296,6 +296,15 @@ def test_what_takes_too_much_is_given_up(limit: str, value: float, says: str, tm
     assert unlimited[0] == store.READ
 
 
+def test_what_fails_where_memory_is_at_its_end_fails_for_want_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that cannot be loaded is an ImportError, and no fault of the trace's."""
+    with pytest.raises(ImportError), limits.limited():
+        raise ImportError
+    monkeypatch.setattr(limits, "BYTES", 1)
+    with pytest.raises(MemoryError), limits.limited():
+        raise ImportError
+
+
 def _read_twice(path: str, limit: str, value: float) -> list[tuple[str, str]]:
     """How reading ends, and why, within another limit and then within the usual one."""
     [each] = places.objects(path)

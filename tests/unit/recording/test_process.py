@@ -277,7 +277,8 @@ def test_popen_is_itself_again_afterwards_and_fails_as_ever(path: Path, tmp_path
             assert cat.communicate(b"through") == (b"through", None)
     assert (popen.__init__, popen.poll, popen.wait) == real
     trace = coldstep.load(path)
-    assert trace.run.notes == []
+    others = "1 other Python process ran below this one"  # which an earlier test of this worker's started
+    assert [note for note in trace.run.notes if not note.startswith(others)] == []
     assert trace.run.dropped.ledger == 0
 
     with coldstep.trace(path, collectors=ONLY):

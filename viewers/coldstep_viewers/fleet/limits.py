@@ -14,6 +14,7 @@ SECONDS = 60
 """Of processor time, so that what counts as too costly does not depend on what else the machine does."""
 BYTES = 1 << 30
 """Of memory beyond what the process has already."""
+_NEAR = 1 << 20  # of the limit: what fails there fails for want of memory, whatever it calls it
 
 
 class TooLong(BaseException):
@@ -30,6 +31,11 @@ def limited() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
+    except Exception as error:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        if psutil.Process().memory_info().vms + _NEAR > most:
+            raise MemoryError from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
