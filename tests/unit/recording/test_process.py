@@ -261,34 +261,39 @@ def test_the_words_that_start_a_process_of_multiprocessings_are_no_line_of_the_u
         assert ("<string>:2" in render(coldstep.load(path))) is shown
 
 
-def test_popen_is_itself_again_afterwards_and_fails_as_ever(path: Path, tmp_path: Path) -> None:
-    popen = subprocess.Popen
-    real = popen.__init__, popen.poll, popen.wait
-    with coldstep.trace(path, collectors=ONLY):
-        assert popen.__init__ is not real[0]
-        with pytest.raises(FileNotFoundError):
-            subprocess.run(["/no/such/program"])
-        with pytest.raises(subprocess.TimeoutExpired):
-            subprocess.run(["sleep", "20"], timeout=0.1)
-        with pytest.raises(subprocess.CalledProcessError):
-            subprocess.check_call("exit 4", shell=True)
-        assert subprocess.check_output(["echo", "said"], text=True) == "said\n"
-        with subprocess.Popen(args=["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
-            assert cat.communicate(b"through") == (b"through", None)
-    assert (popen.__init__, popen.poll, popen.wait) == real
-    trace = coldstep.load(path)
-    others = "1 other Python process ran below this one"  # which an earlier test of this worker's started
-    assert [note for note in trace.run.notes if not note.startswith(others)] == []
-    assert trace.run.dropped.ledger == 0
+POPEN = """
+import subprocess
+import pytest
+import coldstep
 
-    with coldstep.trace(path, collectors=ONLY):
-        theirs = popen.wait
-        popen.wait = lambda self, timeout=None: theirs(self, timeout)  # type: ignore[method-assign]
-    try:
-        assert subprocess.run(["true"]).returncode == 0
-        assert "Popen.wait" in coldstep.load(path).run.notes[0]
-    finally:
-        popen.wait = real[2]  # type: ignore[method-assign]
+popen = subprocess.Popen
+real = popen.__init__, popen.poll, popen.wait
+with coldstep.trace("t.pftrace", collectors=["process"]):
+    assert popen.__init__ is not real[0]
+    with pytest.raises(FileNotFoundError):
+        subprocess.run(["/no/such/program"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run(["sleep", "20"], timeout=0.1)
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.check_call("exit 4", shell=True)
+    assert subprocess.check_output(["echo", "said"], text=True) == "said\\n"
+    with subprocess.Popen(args=["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
+        assert cat.communicate(b"through") == (b"through", None)
+assert (popen.__init__, popen.poll, popen.wait) == real
+
+with coldstep.trace("replaced.pftrace", collectors=["process"]):
+    theirs = popen.wait
+    popen.wait = lambda self, timeout=None: theirs(self, timeout)
+assert subprocess.run(["true"]).returncode == 0
+"""
+
+
+def test_popen_is_itself_again_afterwards_and_fails_as_ever(path: Path, tmp_path: Path) -> None:
+    program.run(POPEN, tmp_path)  # below pytest's worker may run what another test has started
+    trace = coldstep.load(path)
+    assert trace.run.notes == []
+    assert trace.run.dropped.ledger == 0
+    assert "Popen.wait" in coldstep.load(tmp_path / "replaced.pftrace").run.notes[0]
 
 
 def test_a_forked_child_samples_nothing(tmp_path: Path) -> None:
