@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from coldstep.errors import our_errors
 from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.values import attribute
 
@@ -61,7 +62,7 @@ class Form(NamedTuple):
                 return has_fields(value, self.has)
             codes = [function.__code__ for function in _behind(value)]
             return any({*self.has} <= {*variables(code)} and self._is_said_by(code) for code in codes)
-        except Exception:  # an object of the framework's that answers in its own way
+        except our_errors():  # an object of the framework's that answers in its own way
             return False
 
     def _is_said_by(self, code: CodeType) -> bool:
@@ -204,7 +205,7 @@ def _as_loaded(module: ModuleType, name: str) -> CodeType | None:
     """The code of a function that hides behind what has its name (JAX's caches before 0.4.38): of the module anew."""
     try:
         whole = module.__spec__.loader.get_code(module.__name__)  # type: ignore[union-attr]
-    except Exception:  # it was not loaded from a file, or the file has changed
+    except our_errors():  # it was not loaded from a file, or the file has changed
         return None
     return next((each for each in whole.co_consts if isinstance(each, CodeType) and each.co_name == name), None)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep._util.installed import cell_of
+from coldstep.errors import our_errors
 from coldstep.events import Args
 from coldstep.places import Places, arguments, location, location_of
 from coldstep_collectors.bytecode import with_nested
@@ -194,7 +195,7 @@ def attribute(value: Any, name: str, default: Any = None) -> Any:
     attributes up as keys."""
     try:
         return getattr(value, name, default)
-    except Exception:
+    except our_errors():
         return default
 
 

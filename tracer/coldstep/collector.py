@@ -11,7 +11,7 @@ from coldstep._util.importhook import ImportHook
 from coldstep._util.installed import Offer
 from coldstep._util.slotted import slotted
 from coldstep.clock import now
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args, Begin, End, Event
 
 if TYPE_CHECKING:
@@ -250,8 +250,6 @@ def discover(names: list[str] | None, installed: Sequence[Offer]) -> tuple[list[
     for name in names if names is not None else sorted(by_name):
         try:
             collectors.append(by_name[name].load()())
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             problems.append(f"collector {name} could not be loaded: {first_line(error)}")
     return collectors, problems

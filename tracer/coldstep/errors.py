@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from types import CodeType
 from typing import Any
 
 _LINE_CHARS = 500
+_MOST_ARGUMENTS = 100  # of a signal handler that are looked at
 
 
 class ColdstepError(Exception):
@@ -25,9 +27,7 @@ def text_of(error: BaseException | None) -> str:
     """An error's text; empty where it has none: `__str__` may be the program's own, and may raise."""
     try:
         return str(error)
-    except Exception as raised:
-        if interrupts(raised):
-            raise
+    except our_errors():
         return ""
 
 
@@ -46,11 +46,18 @@ def interrupts(error: BaseException) -> bool:
     while at is not None and at.tb_next is not None:
         handler = at.tb_next.tb_frame
         values: list[Any] = list(handler.f_locals.values())
-        pairs = (pair for each in (values, *values) if type(each) in (list, tuple) for pair in pairwise(each))
+        rows = (each for each in (values, *values) if type(each) in (list, tuple))
+        pairs = chain.from_iterable(islice(pairwise(each), _MOST_ARGUMENTS) for each in rows)
         if any(given is at.tb_frame and _handles(handler.f_code, number) for number, given in pairs):
             return True
         at = at.tb_next
     return False
+
+
+def our_errors() -> tuple[type[Exception], ...]:
+    """What `except our_errors():` catches, on a thread of the program: each Exception, but none that `interrupts`."""
+    error = sys.exc_info()[1]
+    return () if error is not None and interrupts(error) else (Exception,)
 
 
 def _handles(code: CodeType, number: object) -> bool:

@@ -18,7 +18,7 @@ from coldstep._util.pythons import untried
 from coldstep._util.stderr import say
 from coldstep.clock import now
 from coldstep.collector import COLLECTORS, Collector, discover, own_time
-from coldstep.errors import contained, first_line, interrupts
+from coldstep.errors import contained, first_line, our_errors
 from coldstep.events import Event
 from coldstep.notices.listeners import Listeners
 from coldstep.notices.look_ahead import LookAhead
@@ -261,9 +261,7 @@ class Session:
             self._drain.begin()
             self._taken.append(self._stop_collectors)
             self.attached.begin_in_fork()
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors():
             self._buffers.is_on = False  # no thread can begin: the program goes on without a trace
         else:
             if not is_forked_by_multiprocessing():
@@ -387,7 +385,7 @@ class Session:
                 os.unlink(self._file)
             elif not self._abandoned:
                 self._tell_end()
-        except Exception as problem:
+        except our_errors() as problem:
             self.headline = f"incomplete: {first_line(problem)}"
         with contained():
             self.last_word.leave()

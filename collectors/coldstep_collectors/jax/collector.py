@@ -21,7 +21,7 @@ from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import AheadSink
-from coldstep.errors import first_line
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args, Begin, End
 from coldstep.named_tuple import NamedTuple
 from coldstep.places import frames
@@ -378,7 +378,7 @@ class Jax:
         try:
             leaves: list[Any] = self._jax.tree_util.tree_leaves(x)
             return leaves
-        except Exception:  # a container that JAX cannot take apart, as a dict with keys of several types
+        except our_errors():  # a container that JAX cannot take apart, as a dict with keys of several types
             if isinstance(x, dict):
                 x = list(x.values())
             return [leaf for part in x for leaf in self._leaves(part)] if isinstance(x, (list, tuple)) else []

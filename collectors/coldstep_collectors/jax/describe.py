@@ -18,6 +18,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from coldstep import context as forms
+from coldstep.errors import our_errors
 from coldstep.events import Args
 from coldstep.named_tuple import NamedTuple
 from coldstep.places import Places, absolute, location, location_of
@@ -117,7 +118,7 @@ class Describer:
         if definitions and self._places.origin(definitions[-1].file) == "library":
             try:
                 inner = self._handed_over(layers[-1], dispatch)
-            except Exception:  # a wrapper that is not what it looks like
+            except our_errors():  # a wrapper that is not what it looks like
                 inner = None
             definitions += filter(None, (_definition(inner),))
             layers.append(inner)
@@ -172,7 +173,7 @@ class Describer:
             return None
         try:
             return function | self._jittable.around(self._places.users_frames(caller))
-        except Exception:  # an object of the user's that answers a question by an error
+        except our_errors():  # an object of the user's that answers a question by an error
             return function
 
     def argument(self, path: str, value: Any) -> tuple[list[Args], dict[str, str]] | None:
@@ -184,7 +185,7 @@ class Describer:
         try:
             taken.add(path, value, False)
             leaves = [leaf_of(self._jax, each) for each in self._jax.tree_util.tree_leaves(value)]
-        except Exception:  # what JAX would refuse, and a user's container that cannot be taken apart
+        except our_errors():  # what JAX would refuse, and a user's container that cannot be taken apart
             return None
         if len(leaves) != sum(is_leaf is not None for _, is_leaf in taken.leaves):
             return None
@@ -322,7 +323,7 @@ class Describer:
         try:
             for name, value, by_keyword in dispatch.arguments():
                 arguments.add(name, value, by_keyword)
-        except Exception:  # a user's container that cannot be taken apart; JAX itself will say so
+        except our_errors():  # a user's container that cannot be taken apart; JAX itself will say so
             return None
         return arguments if sum(leaf is not None for _, leaf in arguments.leaves) == len(dispatch.leaves) else None
 
@@ -652,7 +653,7 @@ def _mesh(mesh: Any) -> str:
 def _is_first(device: Any) -> bool:
     try:
         return bool(device == device.client.local_devices()[0])
-    except Exception:  # one of a topology that is only compiled for
+    except our_errors():  # one of a topology that is only compiled for
         return False
 
 
@@ -727,5 +728,5 @@ def _hash(value: Any) -> str:
     """What tells two objects of one type apart, as far as their own hash does."""
     try:
         return f"#{hash(value) & 0xFFFFFFFF:08x}"
-    except Exception:
+    except our_errors():
         return ""

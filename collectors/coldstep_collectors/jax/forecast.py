@@ -12,7 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args
 from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.jax._private import signatures as private
@@ -130,9 +130,7 @@ class _Forecaster:
             is_new = key not in self._known
             about = self._about(dispatch) if is_new else None
             rest = self._rest(dispatch, key) if is_new or missing else key
-        except Exception as error:  # what JAX itself would refuse, and code of the user's own that it would call
-            if interrupts(error):
-                raise
+        except our_errors() as error:  # what JAX itself would refuse, and code of the user's own that it would call
             self._told.leave_open(number, f"the call itself would fail: {first_line(error)}")
             return
         if key not in self._sizes:
@@ -253,9 +251,7 @@ class _Feed:
         if self._traced is None:
             try:
                 self._traced = private.Traced(self._jax, self._function, call.args, call.kwargs)
-            except Exception as error:
-                if interrupts(error):
-                    raise
+            except our_errors() as error:
                 self._missing = f"the function cannot be traced: {first_line(error)}"
                 return
             self._as_traced = key.tree, key.statics, avals

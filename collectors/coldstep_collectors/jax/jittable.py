@@ -16,6 +16,7 @@ from itertools import pairwise
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from coldstep.errors import our_errors
 from coldstep.events import Args
 from coldstep.named_tuple import NamedTuple
 from coldstep.places import Places, arguments, location_of
@@ -153,7 +154,7 @@ class Jittable:
             return _JITS[_NNX]
         try:
             leaves = self._jax.tree_util.tree_leaves(value)
-        except Exception:  # a container that JAX cannot take apart
+        except our_errors():  # a container that JAX cannot take apart
             return None
         others = [leaf for leaf in leaves if not (attribute(leaf, "aval") is not None or _is_numpys(leaf))]
         if library == _EQUINOX:

@@ -11,6 +11,7 @@ from typing import Any
 
 from coldstep._util.slotted import slotted
 from coldstep.collector import AheadSink, Foreseen
+from coldstep.errors import our_errors
 from coldstep.events import Args
 from coldstep.places import frames
 from coldstep_collectors.jax._private.hooks import STATIC, Dispatch
@@ -85,7 +86,7 @@ def _parts(dispatch: Dispatch) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     try:
         given = dispatch.arguments()
-    except Exception:  # a call that does not go with the signature; JAX itself will say so
+    except our_errors():  # a call that does not go with the signature; JAX itself will say so
         return {}
     for name, value, _ in given:
         if value is STATIC:

@@ -48,6 +48,7 @@ _TRACKERS = ("resource_tracker", "semaphore_tracker")
 _LOADER = "torch.utils.data."  # the module of what a DataLoader's worker runs
 _LEAST_LIFE_NS = 100_000_000  # a new Python that ends sooner had no time to import a framework
 _LEAST_WORK_NS = 100_000_000  # of processor time: what was there before the trace and used less did nothing in it
+_OWN_COMMAND_NS = 1_000_000_000  # by then a process that is started runs its own command; until then it is a copy
 _LOOKS = 16  # into what a process has imported, in the time in which it becomes twice as old
 _MOST_FORKS = 100  # that ended before anybody looked, and are told of
 
@@ -240,10 +241,11 @@ class Children:
         begin_ns = now() - row.age_ns
         try:
             name, words = memory.whole_name(row), memory.words(row.pid)
-            # what a fork of a fork runs is in its command, and that it is of the job nowhere
-            followed = above is not None and above.followed and words == memory.words(above.pid)
+            copied = words == memory.words(row.parent)
         except OSError:
             return  # gone already
+        if copied and row.age_ns < _OWN_COMMAND_NS and not (self._forks and row.parent == os.getpid()):
+            return  # it may not run its own command yet
         compiler = _CPP.fullmatch(name) is not None or name in _GPU
         pool = any(_POOL in word for word in words) if compiler else in_pool and name.startswith("python")
         phase = None
@@ -257,7 +259,8 @@ class Children:
         child.forkserver = _FORKSERVER in " ".join(words) and not forked
         child.serves = child.forkserver or any(tracker in word for tracker in _TRACKERS for word in words)
         child.python = not child.helper and _is_python(words)
-        child.first_cpu_ns, child.followed = row.cpu_ns, followed
+        # what a fork of a fork runs is in its command, and that it is of the job nowhere
+        child.first_cpu_ns, child.followed = row.cpu_ns, above is not None and above.followed and copied
         if self._known.setdefault(row.pid, child) is not child:
             return  # its Popen told of it meanwhile, and knows more
         try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from coldstep._util.threads import OwnThread
 from coldstep.clock import now
 from coldstep.collector import ProcessSink
-from coldstep.errors import first_line
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args, Waits
 from coldstep_collectors.process.thread_stack import stack_of
 
@@ -92,7 +92,7 @@ class WaitLooker:
         try:
             if goes_on:
                 self._leave(now())
-        except Exception as error:
+        except our_errors() as error:
             self._end(first_line(error))
 
     def _look(self, ns: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from coldstep._util.slotted import field, slotted_object
 from coldstep.candidates import Candidate, Kind
 from coldstep.clock import now
-from coldstep.errors import interrupts
+from coldstep.errors import our_errors
 from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps._private import trainers as private
 from coldstep_collectors.steps.call_sites import CallSites
@@ -92,9 +92,7 @@ class ToldSteps:
             ns = now()
             try:
                 handle(self._loop(owner), owner, what, ns, is_over)
-            except Exception as error:
-                if interrupts(error):
-                    raise
+            except our_errors() as error:
                 self._on = False
                 self._failed(error)
 

@@ -13,7 +13,7 @@ from weakref import ref
 from coldstep._util.slotted import field, slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
-from coldstep.errors import interrupts
+from coldstep.errors import our_errors
 from coldstep_collectors.jax._private import calls as private
 from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.steps.call_sites import CallSites
@@ -88,9 +88,7 @@ class JaxCalls:
             function = known[1] if known is not None else self._function_of(jitted)
             if function is not None:
                 self._ended(function, frame, args, kwargs, output)
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             self._failed(error)
 
     def _slow_ended(self, frame: FrameType) -> None:
@@ -106,9 +104,7 @@ class JaxCalls:
                 users = self._sites.users_frame(frame)
                 if users is not None and users is private.caller(frame):
                     self._sites.call_ended(users, output)
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             self._failed(error)
 
     def _ended(self, function: _Function, frame: FrameType, args: Any, kwargs: Any, output: Any) -> None:

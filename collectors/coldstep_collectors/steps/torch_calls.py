@@ -14,7 +14,7 @@ from weakref import ref
 from coldstep._util.slotted import slotted_object
 from coldstep.candidates import Candidate
 from coldstep.clock import now
-from coldstep.errors import contained, interrupts
+from coldstep.errors import contained, our_errors
 from coldstep.events import Args, Finding
 from coldstep.places import is_installed, location_of
 from coldstep_collectors.patch import Undo, undo_all
@@ -170,9 +170,7 @@ class TorchCalls:
                 candidate = self._new(key, caller.f_code, known, self._sites.users_frame(caller))
             if candidate is not None:
                 self._begun[id(optimizer), key[3]] = begin, candidate
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             self._fail(error)
             return False
         return candidate is not None
@@ -308,9 +306,7 @@ class TorchCalls:
             key = which, id(place.f_code), place.f_lasti, self._grad_on(), get_ident()
             candidate = self._places[key] if key in self._places else self._new_call(key, function(), place, frame)
             return _nothing if candidate is None else _Call(candidate, begin, self._call_ended)
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             self._fail(error)
             return _nothing
 

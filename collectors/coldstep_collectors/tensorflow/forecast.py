@@ -12,7 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args
 from coldstep_collectors.tensorflow._private import types as private
 from coldstep_collectors.tensorflow.describe import Describer
@@ -68,9 +68,7 @@ class _Forecaster:
             return
         try:
             asked = self._variants.ask(call.args, call.kwargs)
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             self._told.leave_open(number, f"the call itself would fail: {first_line(error)}")
             return
         shapes = self._shapes(asked)

@@ -11,6 +11,7 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep._util.slotted import slotted
+from coldstep.errors import our_errors
 from coldstep.events import UNKNOWN, Args
 from coldstep.places import Places, location
 from coldstep_collectors.source_lines import with_around
@@ -324,7 +325,7 @@ class Describer:
         if isinstance(value, torch.Tensor):
             try:
                 return _tensor(torch, value)
-            except Exception:  # a nested or a lazy tensor has no shape to tell
+            except our_errors():  # a nested or a lazy tensor has no shape to tell
                 return type(value).__qualname__
         if type(value).__module__ == "numpy" and hasattr(value, "shape") and hasattr(value, "dtype"):
             return f"{dtype_text(value.dtype)}[{_dimensions(value.shape)}]"

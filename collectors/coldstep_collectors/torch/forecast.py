@@ -13,7 +13,7 @@ from inspect import Signature, signature
 from typing import Any
 
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import first_line, our_errors
 from coldstep.session import Session
 from coldstep.tracing import quiet_trace
 from coldstep_collectors.torch._private.rehearsal import Rehearsal, Verdict
@@ -65,9 +65,7 @@ class _Forecaster:
             return
         try:
             verdict = self._rehearsal.judge(call.args, call.kwargs)
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             verdict = Verdict("failed", error)
         match verdict.kind:
             case "compiled":

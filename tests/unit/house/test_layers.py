@@ -174,6 +174,18 @@ def test_no_class_is_longer_than_400_lines_and_no_function_than_60() -> None:
     assert long == {}
 
 
+def test_what_a_signal_handler_raises_passes_through_the_code_that_the_program_runs() -> None:
+    elsewhere = ("coldstep.loading.", "coldstep.recording.buffer", "coldstep.notices.on_stderr", "coldstep_viewers")
+    catches = [
+        f"{name}: {line.strip()}"
+        for name, path in modules().items()
+        if not name.startswith(elsewhere)  # the drain's thread, and processes of coldstep's own
+        for line in path.read_text().splitlines()
+        if "except Exception" in line or "suppress(Exception" in line
+    ]
+    assert catches == []  # `except our_errors()` and `contained()` let it pass
+
+
 def test_every_public_name_is_there() -> None:
     assert [name for name in coldstep.__all__ if not hasattr(coldstep, name)] == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -332,6 +333,24 @@ def test_what_goes_wrong_ends_the_looks_with_one_note(looked: Looked, monkeypatc
         "coldstep stopped looking at what the program waits for: ValueError: the kernel has another form."
     ]
     assert looked.sink.events == []
+
+
+def test_a_time_limit_that_fires_at_the_end_reaches_the_program(
+    looked: Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked.until(2, RECV)
+
+    def limit(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, limit)
+    monkeypatch.setattr(looked.sink, "emit", lambda _: signal.raise_signal(signal.SIGALRM))
+    try:
+        with pytest.raises(TimeoutError):
+            looked.looker.stop()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert looked.sink.notes == []
 
 
 def test_waits_that_never_end_to_change_are_looked_at_for_a_while_only(

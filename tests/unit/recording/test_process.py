@@ -146,6 +146,14 @@ def test_a_child_that_was_seen_before_its_own_command_is_no_python(path: Path) -
     assert not any("other Python process" in note for note in coldstep.load(path).run.notes)
 
 
+def test_a_program_that_is_not_there_is_no_python(path: Path) -> None:
+    with coldstep.trace(path, collectors=ONLY):
+        for _ in range(6):  # each is a copy of this process, until it finds no program to run
+            with pytest.raises(FileNotFoundError):
+                subprocess.run(["/no/such/program"], preexec_fn=lambda: time.sleep(0.4))
+    assert not any("other Python process" in note for note in coldstep.load(path).run.notes)
+
+
 def test_what_a_compiler_used_is_known_to_its_end_and_not_to_the_last_look(path: Path, tmp_path: Path) -> None:
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     compiler = tmp_path / "g++"  # uses nothing itself, as the real one, which has cc1plus work for it

@@ -9,7 +9,7 @@ from typing import Any
 from coldstep._util.figures import size
 from coldstep._util.slotted import field, slotted
 from coldstep.ahead.plugins import reach
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import first_line, our_errors
 
 LEFT_BY_COMPILING = "what compiling leaves"
 """Of a program that is compiled for the memory it is compiled in: machine code, and what the compiler keeps."""
@@ -105,9 +105,7 @@ class Fit:
             peak_bytes = peak()
         except NotTried as error:
             return Remedy(name, change, None, None, str(error))
-        except Exception as error:  # whatever the user's step raises of another type or size
-            if interrupts(error):
-                raise
+        except our_errors() as error:  # whatever the user's step raises of another type or size
             return Remedy(name, change, None, None, first_line(error))
         return Remedy(name, change, peak_bytes, None if self.memory_bytes is None else peak_bytes <= self.memory_bytes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from coldstep._util.figures import count
+from coldstep.errors import our_errors
 from coldstep.job.job import Job, job_of_ranks, new_job, of_environment
 from coldstep.job.parts import free_path, parts_of, remove_earlier
 from coldstep.job.reach import use_shim
@@ -71,7 +72,7 @@ def with_parts(job: Job | None, headline: str) -> str:
     """A root's headline; where processes below have traces of their own, that it is of this process alone."""
     try:
         number = len(parts_of(job.file, job.id)) - 1 if job is not None and job.is_root else 0
-    except Exception:  # the program may have given up the right to read its own Python
+    except our_errors():  # the program may have given up the right to read its own Python
         number = 0
     if number < 1:
         return headline

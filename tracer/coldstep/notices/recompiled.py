@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from coldstep._util.slotted import slotted
-from coldstep.errors import first_line, interrupts
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args
 from coldstep.model import Location
 from coldstep.notices.replay import explained_by, read_back, where_in
@@ -58,9 +58,7 @@ def explain(
     try:
         trace = read_back(variants, root, words)
         compiled, why = trace.compiles[-1], trace.recompiles[-1]
-    except Exception as error:  # the program must not end because we cannot say why it compiled
-        if interrupts(error):
-            raise
+    except our_errors() as error:  # the program must not end because we cannot say why it compiled
         failure = f"it could not be explained: {first_line(error)}"
         function = str(variants[-1].args.get("function", ""))
         return Recompiled(function, None, None, step, "unknown", None, None, None, [failure], "inferred", "", frame)

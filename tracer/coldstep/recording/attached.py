@@ -16,7 +16,7 @@ from coldstep._util.importhook import ImportHook
 from coldstep.blind_spots import left_open
 from coldstep.clock import now
 from coldstep.collector import Collector, Hook, SessionSink, own_time
-from coldstep.errors import contained, first_line, interrupts
+from coldstep.errors import contained, first_line, our_errors
 from coldstep.events import CollectorState
 from coldstep.recording.buffer import Drain
 from coldstep.recording.garbage import none_collected
@@ -179,9 +179,7 @@ class Attached:
                 return None
             try:
                 return hook(*args, **kwargs)
-            except Exception as error:
-                if interrupts(error):
-                    raise
+            except our_errors() as error:
                 self.fail(collector, error)
                 return None
 

@@ -18,7 +18,7 @@ from coldstep._util.command_secrets import hidden
 from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import Unseen
 from coldstep.clock import now
-from coldstep.errors import first_line
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args
 from coldstep_collectors.patch import Patch, undo_all
 from coldstep_collectors.sha import sha256
@@ -206,7 +206,7 @@ class Lookups:
         """A component's value, as a person reads it; "" where it has no such form."""
         try:
             return self._value(name, raw)[:_TEXT_LIMIT]
-        except Exception:  # another version's objects
+        except our_errors():  # another version's objects
             return ""
 
     def _value(self, name: str, raw: bytes) -> str:
@@ -417,7 +417,7 @@ def _telling(function: Callable[..., Any], raised: Callable[..., Any]) -> Any:
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except Exception as error:
+        except our_errors() as error:
             raised(error)
             raise
 

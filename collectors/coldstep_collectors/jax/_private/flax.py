@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from coldstep._util.slotted import field, slotted
+from coldstep.errors import our_errors
 
 _STATICS_LIMIT = 256
 _PLAIN = (bool, int, float, str, type(None), tuple)
@@ -41,7 +42,7 @@ def taken_apart(value: Any) -> Module | None:
             is_plain = isinstance(static, _PLAIN) and len(module.statics) < _STATICS_LIMIT
             (module.statics if is_plain else others).append((path, static))
         module.rest = hash(tuple(others))
-    except Exception:  # another version of Flax, or a module of another kind
+    except our_errors():  # another version of Flax, or a module of another kind
         return None
     whole = len(module.leaves) == len(arrays) and all(hasattr(array, "shape") for array in arrays)
     return module if whole and next(nodes, None) is None else None

@@ -17,6 +17,7 @@ from weakref import ref
 
 from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import RECOMPILES, Unseen
+from coldstep.errors import our_errors
 from coldstep.events import Args
 from coldstep.places import absolute, location
 from coldstep_collectors.jax._private import names
@@ -242,7 +243,7 @@ def partition(sharding: Any, rank: int) -> str | None:
     """How an array of that rank is spread over several devices; None for one device, or where it is unknown."""
     try:
         return None if len(sharding.device_set) == 1 else str(sharding._to_xla_hlo_sharding(rank))
-    except Exception:  # an abstract one, or of a type that has no such form
+    except our_errors():  # an abstract one, or of a type that has no such form
         return None
 
 
@@ -327,7 +328,7 @@ class Internals:
             dispatch.options = dispatch.options._replace(
                 fun_signature=behind.signature(), static_argnums=static, static_argnames=()
             )
-        except Exception:  # a container of the user's that cannot be put together, or another JAX
+        except our_errors():  # a container of the user's that cannot be put together, or another JAX
             dispatch.legible = ()
 
     def _read(self, name: str, frame: FrameType, dispatch: Dispatch) -> None:
@@ -476,13 +477,13 @@ class Internals:
         """The names by which to ask for what JAX keys its caches with beyond the arguments; None where it tells all."""
         try:
             self._config.trace_context_names()
-        except Exception:  # an older JAX, or a newer one with an older jaxlib
+        except our_errors():  # an older JAX, or a newer one with an older jaxlib
             options = [name for name in names.CONTEXT if self._has_option(name)]
         else:
             return None
         try:
             complete = len(options) >= len(self._config.trace_context())
-        except Exception:
+        except our_errors():
             complete = False
         if not complete:
             some = "some of " if options else ""
@@ -492,7 +493,7 @@ class Internals:
     def _has_option(self, name: str) -> bool:
         try:
             self._option(name)
-        except Exception:
+        except our_errors():
             return False
         return True
 
@@ -502,7 +503,7 @@ class Internals:
             if not names.BACKENDS.find()():
                 return False
             return bool(names.COMPILATIONS.find()().misses)
-        except Exception:
+        except our_errors():
             return True
 
     def traced_before(self, function: Any) -> bool:
@@ -514,7 +515,7 @@ class Internals:
         """The functions that JAX has traced so far, each for as long as it lives."""
         try:
             return {id(key[0]()): key[0] for key in names.TRACES.find()() if not _was_only_tried(key[0]())}
-        except Exception:
+        except our_errors():
             self.missing += [names.TRACES.unseen or ""]
             return {}
 
@@ -636,7 +637,7 @@ def _memory(executable: Any) -> Args:
                 "reused_bytes": int(stats.alias_size_in_bytes),
             }
         }
-    except Exception:  # a backend, or a program loaded from the cache, that does not know
+    except our_errors():  # a backend, or a program loaded from the cache, that does not know
         return {}
 
 

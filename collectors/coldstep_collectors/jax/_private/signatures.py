@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from coldstep._util.slotted import slotted
+from coldstep.errors import our_errors
 from coldstep.named_tuple import NamedTuple
 from coldstep_collectors.jax._private.hooks import Dispatch, Internals, Leaf, partition, try_out
 from coldstep_collectors.jax._private.names import OPTIONS
@@ -118,7 +119,7 @@ class Traced:
             return None
         try:
             again = self._again(equations, changed, [each for each in jaxpr.outvars if not _is_literal(each)])
-        except Exception:  # no such function in this JAX, or a program that does not take these
+        except our_errors():  # no such function in this JAX, or a program that does not take these
             return None
         outs = zip(jaxpr.outvars, self._jaxpr.out_avals, strict=True)
         return [aval if _is_literal(variable) else again.get(variable, aval) for variable, aval in outs]

@@ -16,6 +16,7 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import field, slotted
 from coldstep.clock import now
+from coldstep.errors import our_errors
 from coldstep_collectors.names import Form, Hook, missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.tensorflow._private import names
@@ -361,7 +362,7 @@ class Internals:
             return None
         try:
             text = make(concrete)(stage=stage)
-        except Exception:  # a shape that is open, a device that cannot say
+        except our_errors():  # a shape that is open, a device that cannot say
             return None
         return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
@@ -379,7 +380,7 @@ class Internals:
         """What a variable is, with the shape that it has just now. Waits for what assigns to it."""
         try:
             dims = tensorflow.raw_ops.VariableShape(input=variable.handle).numpy().tolist()
-        except Exception:  # one that consists of several
+        except our_errors():  # one that consists of several
             dims = None
         return Tensor(variable.dtype, dims, "variable")
 
@@ -468,7 +469,7 @@ def operations(concrete: Any) -> int | None:
     """How many operations a concrete function's graph has."""
     try:
         return len(concrete.graph.get_operations())
-    except Exception:  # another kind of graph
+    except our_errors():  # another kind of graph
         return None
 
 

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from coldstep.blind_spots import Unseen
+from coldstep.errors import our_errors
 from coldstep.places import arguments, frames
 from coldstep_collectors.patch import Patch
 
@@ -70,7 +71,7 @@ def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
         return None
     try:
         return [each.name for each in model.layers], [*model.weights]
-    except Exception:  # a model that is not built yet
+    except our_errors():  # a model that is not built yet
         return None
 
 
@@ -91,7 +92,7 @@ def layout_of(model: Any) -> str:
         weights = [(str(each.dtype), tuple(each.shape)) for each in model.weights]
         layers = [(type(each).__qualname__, _settings(each)) for each in model.layers]
         built = layers, weights, _settings(optimizer), type(model.loss).__qualname__, _settings(model.loss)
-    except Exception:  # a model that is not built yet, or a layer of the user's that does not tell its settings
+    except our_errors():  # a model that is not built yet, or a layer of the user's that does not tell its settings
         return ""
     return f"{zlib.crc32(repr((type(model).__qualname__, built)).encode()):08x}" if weights else ""
 
@@ -104,7 +105,7 @@ def settings_and_rate(model: Any) -> tuple[str, float] | None:
         settings = _without_names(model.get_compile_config())
         rate = settings["optimizer"]["config"].pop("learning_rate")
         layers, trains = [*map(_settings, model.layers)], [each.trainable for each in model.weights]
-    except Exception:  # a loss of the user's that does not tell its settings
+    except our_errors():  # a loss of the user's that does not tell its settings
         return None
     if not trains or type(rate) is not float or not _is_keras_own(settings):
         return None

@@ -6,12 +6,12 @@ so are the functions that they call.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from coldstep.errors import contained
 from coldstep_collectors.sha import sha256
 
 _NO_PART = (
@@ -44,7 +44,7 @@ class Naming:
         """Make it, where it is not made yet. Never raises: a program without a name is compared with none."""
         graph, self._graph = self._graph, None
         if graph is not None:
-            with contextlib.suppress(Exception):
+            with contained():
                 self._name = program(*graph)
 
     def args(self) -> dict[str, str]:

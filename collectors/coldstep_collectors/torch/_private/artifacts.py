@@ -11,6 +11,7 @@ from typing import Any
 
 from coldstep.clock import now
 from coldstep.collector import Sink
+from coldstep.errors import our_errors
 from coldstep.events import Begin, End
 from coldstep_collectors.names import Form
 from coldstep_collectors.patch import Patch
@@ -143,7 +144,7 @@ class _Selective(list[logging.Handler]):
         try:
             name, metadata = (caller.f_locals[each] for each in self._event)
             return self._ours.wants(name, metadata)
-        except Exception:
+        except our_errors():
             return False
 
 

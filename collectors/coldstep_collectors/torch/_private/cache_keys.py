@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from coldstep._util.expressions import expression
-from coldstep.errors import first_line
+from coldstep.errors import first_line, our_errors
 from coldstep.events import Args
 from coldstep_collectors.names import Hook
 from coldstep_collectors.patch import Patch, undo_all
@@ -287,7 +287,7 @@ class Writes:
         def write_to_local_cache(key: str, content: bytes) -> Any:
             try:
                 done = write(key, content)
-            except Exception as error:
+            except our_errors() as error:
                 failed(key, error)
                 raise
             wrote(key)

@@ -6,7 +6,6 @@ Read as PyTorch 2.9 and 2.13 have it, and followed there on a CPU, CUDA stood in
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.errors import contained
 from coldstep.events import Finding
 from coldstep.places import is_installed, location
 from coldstep_collectors.patch import Patch
@@ -143,7 +143,7 @@ def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
 def _reason(manager: Any, inputs: Any, function_id: Any) -> str | None:
     """What the check says that has just decided against a replay; what it is given, it may take apart."""
     at = manager.current_node
-    with contextlib.suppress(Exception):
+    with contained():
         for node in (manager.roots if at is None else at.children).get(function_id, ()):
             status, _ = node.check_invariants(list(inputs))
             if status.name != "SUCCESS":

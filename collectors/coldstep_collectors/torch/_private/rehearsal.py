@@ -17,7 +17,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from coldstep._util.slotted import slotted
-from coldstep.errors import interrupts
+from coldstep.errors import our_errors
 from coldstep_collectors.torch._private import limits, names
 from coldstep_collectors.values import closure
 
@@ -118,9 +118,7 @@ class Rehearsal:
             self._rehearsed(*args, **kwargs)
         except _Stopped:
             return Verdict("compiled" if self._made > made else "hit", None, self._changes)
-        except Exception as error:
-            if interrupts(error):
-                raise
+        except our_errors() as error:
             if limits.is_limit({}, error):
                 return Verdict("limit", error)
             return Verdict("broken" if type(error).__name__ == "Unsupported" else "failed", error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from weakref import ref
 from coldstep._util.slotted import field, slotted_object
 from coldstep.clock import now
 from coldstep.collector import Sink
+from coldstep.errors import contained
 from coldstep.events import CHOICES, HELD_UP, KERNELS, Args, Begin, End
 from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch, undo_all
@@ -198,7 +198,7 @@ class Spans:
             self._begin(name)
         elif kind == "E":
             # not behind the circuit breaker: what began before a failure must end, or it would own all time to come
-            with contextlib.suppress(Exception):
+            with contained():
                 self._on_end(name, metadata or {})
         elif kind == "i":
             self._instant(name, metadata or {})

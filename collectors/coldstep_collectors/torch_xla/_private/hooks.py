@@ -5,7 +5,6 @@ Nothing here imports torch_xla: the module is handed in.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -17,6 +16,7 @@ from typing import Any, ClassVar
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import field, slotted
+from coldstep.errors import contained
 from coldstep_collectors.names import missing
 from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch_xla._private import names
@@ -205,9 +205,9 @@ class Internals:
     def programs(self, roots: list[Any]) -> dict[str, str]:
         """The same graph, in the forms that a trace can keep; without those that torch_xla refuses."""
         texts = {}
-        with contextlib.suppress(Exception):
+        with contained():
             texts["lazy_ir"] = str(names.LAZY_IR.find()(roots))
-        with contextlib.suppress(Exception):
+        with contained():
             text = names.STABLEHLO.find()(roots, str(roots[0].device), [], False)
             texts["stablehlo"] = text.decode() if isinstance(text, bytes) else str(text)
         return texts
