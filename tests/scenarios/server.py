@@ -1,21 +1,25 @@
 """A process that has imported a framework and run nothing, and forks for each program or `coldstep run` of one.
 
-Most of a small program's time is the import of its framework. The child is as `python -m coldstep run` is behind the
-line `import torch`: one Python thread, nothing started, arguments, environment and descriptors of its own; it ends as
-Python ends, but takes no module apart. Runs as a file compiled under a name in angles: no frame of it is the user's.
+Most of a small program's time is the import of its framework, and of what coldstep loads as a trace begins and is read.
+The child is as `python -m coldstep run` is behind the line `import torch`: one Python thread, nothing started,
+arguments, environment and descriptors of its own; it ends as Python ends, but takes no module apart.
+Runs as a file compiled under a name in angles: no frame of it is the user's.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import runpy
 import sys
 import tempfile
 import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -60,6 +64,29 @@ def read_again(settings: ModuleType) -> None:
     importlib.reload(settings)
 
 
+def load_coldstep() -> None:
+    """Import what a child of this process has loaded of coldstep once it has recorded a program, and read its trace."""
+    if importlib.util.find_spec("coldstep") is None:
+        return
+    there, (reads, writes) = set(sys.modules), os.pipe()
+    if os.fork() == 0:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "program.py").write_text("import coldstep\nwith coldstep.step():\n    pass\n")
+            command = ["coldstep", "run", "-o", "t.pftrace", "program.py"]
+            become(command, folder, {**os.environ}, os.devnull, os.devnull, [])
+            with contextlib.suppress(SystemExit):
+                run("coldstep")
+            importlib.import_module("coldstep").load("t.pftrace")
+        new = [name for name in sys.modules if name not in there and name.startswith("coldstep")]
+        os.write(writes, "\n".join(new).encode())
+        os._exit(0)
+    os.wait()
+    os.close(writes)
+    with open(reads) as found:
+        for name in found.read().split():
+            importlib.import_module(name)
+
+
 def run(name: str) -> None:
     """As `python -m coldstep` does, or `python script.py`."""
     if name == "coldstep":
@@ -82,6 +109,7 @@ def end(code: int) -> NoReturn:
 
 for name in sys.argv[1:]:
     importlib.import_module(name)
+load_coldstep()
 assert threading.active_count() == 1, threading.enumerate()
 gc.collect()
 gc.freeze()  # a collection in the child looks at what the child made: to look at an object is to copy its page
