@@ -18,8 +18,9 @@ test:  # says at its end what it took, the environments' building included
 
 tested:
 	@$(MAKE) --no-print-directory -j2 venv venv-xla
-	@$(RUN) -m pytest -n 2 --dist loadfile
-	@$(XLA) -m pytest -n 2 --dist loadfile -m torch_xla
+	@mkdir -p build
+	@$(XLA) -m pytest -m torch_xla >build/torch_xla.log 2>&1 & $(RUN) -m pytest -n 2 --dist loadfile; main=$$?; \
+	wait $$!; xla=$$?; cat build/torch_xla.log; exit $$((main ? main : xla))  # torch_xla's fills where the others wait
 
 lint: venv
 	@$(RUN) -m ruff check .
