@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import gathered
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, RECORDINGS, told_by
-from coldstep.model import Child, Trace, Unplaced
+from coldstep.model import Child, Trace
 from coldstep.pftrace.layout import NOT_TRACED
+from coldstep.rows.spans import covered
 
 _STATES = {"failed": "failed", "late": "could not be attached wholly", "partial": "could not be attached wholly"}
 _LEAST_NS = 100_000_000  # of compiling by a route that was not seen: less is no compile of a program's
@@ -67,7 +69,9 @@ def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None 
         return None
     most = sorted(kinds, key=lambda row: -row.work_ns)
     what = listed((trace.vocabulary.phase(row.what) for row in most), _MOST_NAMED)
-    return f"{duration(_union(kinds))} of compiling by a route that was not seen: {what}"
+    spans = gathered((row.process, (row.start_ns, row.start_ns + row.wall_ns)) for row in kinds)
+    took = sum(map(covered, spans.values()))
+    return f"{duration(took)} of compiling by a route that was not seen: {what}"
 
 
 def untraced(trace: Trace, process: int | None = None, since_ns: int | None = None) -> list[Child]:
@@ -110,14 +114,3 @@ def child_words(row: Child) -> str:
     took = f"{duration(row.cpu_ns)} of processor time in " if row.cpu_ns is not None else ""
     number = f"process {row.pid}, " if row.pid else ""
     return f"{row.command or row.name} ({number}{imported}, {took}{duration(row.wall_ns)})"
-
-
-def _union(rows: Sequence[Unplaced]) -> int:
-    """How long at least one of them went on, over all processes."""
-    total = 0
-    for process in {row.process for row in rows}:
-        at = 0
-        for start, end in sorted((row.start_ns, row.start_ns + row.wall_ns) for row in rows if row.process == process):
-            total += max(0, end - max(start, at))
-            at = max(at, end)
-    return total

@@ -12,7 +12,7 @@ from coldstep._util.slotted import field, slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
-from coldstep.loading.time import Stretch, Timeline, segment_phases, union
+from coldstep.loading.time import Stretch, Timeline, segment_phases
 from coldstep.model import (
     BreakKind,
     Cache,
@@ -39,6 +39,7 @@ from coldstep.model import (
 )
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Intervals
+from coldstep.rows.spans import covered
 from coldstep.rows.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.signature import nearest, signature_of
 from coldstep.vocabulary import OURS, is_of_program
@@ -327,7 +328,7 @@ class CompileReader:
 
 def _in_all(segments: list[Segment]) -> int:
     """The time in which any of them went on."""
-    return union([(segment.start_ns, segment.start_ns + segment.wall_ns) for segment in segments])
+    return covered((segment.start_ns, segment.start_ns + segment.wall_ns) for segment in segments)
 
 
 def _bytes(value: object) -> dict[str, int]:

@@ -109,15 +109,6 @@ def segment_phases(stretches: list[Stretch]) -> dict[int, dict[str, int]]:
     return {segment: dict(shares) for segment, shares in phases.items()}
 
 
-def union(spans: list[tuple[int, int]]) -> int:
-    """The length of the union of the spans."""
-    total = at = 0
-    for start, end in sorted(spans):
-        total += max(0, end - max(start, at))
-        at = max(at, end)
-    return total
-
-
 def _marked(rows: Rows) -> list[StepRow]:
     """The slices of steps that count: where the program marks its steps, from when it began to, none were inferred."""
     return [step for step in rows.steps if not step.is_inferred] if rows.is_marked else rows.steps

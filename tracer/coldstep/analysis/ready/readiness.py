@@ -16,6 +16,7 @@ from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.blind_spots import COMPILES
 from coldstep.model import Build, Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
 from coldstep.rows.processes import nearest_above
+from coldstep.rows.spans import covered
 from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
 
@@ -173,12 +174,8 @@ class _Look:
 
     def _cost(self, row: Compile) -> int:
         """How long it took from `ready()` on, nothing counted twice."""
-        reached, cost = self._ready.ns, 0
-        for each in sorted(row.segments, key=lambda each: each.start_ns):
-            begin, end = max(each.start_ns, reached), each.start_ns + each.wall_ns
-            cost += max(0, end - begin)
-            reached = max(reached, end)
-        return cost
+        since = self._ready.ns
+        return covered((max(each.start_ns, since), each.start_ns + each.wall_ns) for each in row.segments)
 
     # --- what would have helped -------------------------------------------------------------------------------
 
