@@ -58,12 +58,8 @@ def answers(trace: Trace) -> list[Answer]:
         for row in trace.findings
         if row.severity == "error" or row.kind in _EVERY_CALL or (row.kind == "graph_break" and eager & {*row.refs})
     }
-    again = {row.id for row in trace.findings if row.kind in _SAVED}
-    worth = [
-        row
-        for row in stories
-        if row.cost_ns >= (least_again if row.finding in again else least) or row.finding in always
-    ]
+    limits = {row.id: least_again for row in trace.findings if row.kind in _SAVED} | dict.fromkeys(always, 0)
+    worth = [row for row in stories if row.cost_ns >= limits.get(row.finding, least)]
     once = {row.id for row in trace.findings if is_paid_once(row)}
     fatal = {row.id for row in trace.findings if _ended_the_run(trace, row)}
     alone = all(row.stack == "dynamo" for row in trace.compiles)  # else what another stack compiles counts by its cost

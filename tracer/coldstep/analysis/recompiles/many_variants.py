@@ -302,10 +302,9 @@ def _limits(trace: Trace) -> Iterator[Finding]:
             text = f"{last.function} is at variant {at} of {last.variant.limit}: beyond these, calls"
         row = reached or last
         text += f" that fit none of them {_UNCOMPILED[trace.details[row.id].fullgraph]}"
-        kind = "cache_limit" if reached is not None else "cache_limit_near"
         severity: Severity = "error" if reached is not None else "warning"
-        about = About(severity=severity, evidence=evidence, refs=[row.id, *refs])
-        yield of_compile(trace, row, kind, text, **about | advised)
+        about = About(severity=severity, evidence=evidence, refs=[row.id, *refs]) | advised
+        yield of_compile(trace, row, "cache_limit" if reached is not None else "cache_limit_near", text, **about)
 
 
 def _modules(trace: Trace, rows: list[Compile]) -> list[str]:

@@ -97,7 +97,8 @@ _SIZED = expression(r"(?<![\w.\[\]'])([\w.\[\]']+)\.size\(\)\[\d")
 
 _OF_TENSOR = {"size": "shape", "rank": "shape", "dtype": "dtype", "stride": "layout", "requires_grad": "requires_grad"}
 _RELATIONS = (("stride", "layout", "shape"), ("storage_offset", "layout", "shape"), ("size", "shape", "layout"))
-"""Of what is asked of tensors, the first that is asked first: its mechanism, and what that may be listed as, too."""
+"""By the method of tensors that a relation asks, in the order in which they decide: its mechanism, and a further one
+under which signatures may list the same."""
 _BY_PLACE = {
     "argument": "python_scalar",
     "optimizer": "python_scalar",
