@@ -179,10 +179,8 @@ def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
         if len(steady) < _MIN_STEPS:
             continue
         if all(part.python_dispatches for part in steady.parts) and not any(step.compiles for step in steady.alone()):
-            calls = chain.from_iterable(
-                repeat(part.python_dispatches or 0, part.steps if isinstance(part, Alike) else 1)
-                for part in steady.parts
-            )
+            times_ = ((part, part.steps if isinstance(part, Alike) else 1) for part in steady.parts)
+            calls = chain.from_iterable(repeat(part.python_dispatches or 0, steps) for part, steps in times_)
             effects, mended = _effects(trace, process, name)
             text = (
                 f"{name}: none of the {len(steady)} steady steps stayed on JAX's fast path: calls went through Python "
@@ -229,12 +227,8 @@ def _effects(trace: Trace, process: int, name: str | None) -> tuple[list[str], l
 def _cache_miss(trace: Trace) -> Iterator[Finding]:
     """Programs that a cache on disk lacked though it was filled: others were there that this run had not stored."""
     missed: dict[int, dict[str, Compile]] = defaultdict(dict)
-    layers = gathered(
-        ((row.process, cache.layer), (row, cache.state))
-        for row in trace.compiles
-        for cache in row.caches
-        if cache.layer != PROFILE
-    )
+    asked = ((row, cache) for row in trace.compiles for cache in row.caches if cache.layer != PROFILE)
+    layers = gathered(((row.process, cache.layer), (row, cache.state)) for row, cache in asked)
     hits: dict[int, set[str]] = defaultdict(set)
     for (process, _), lookups in layers.items():
         stored: set[str] = set()
@@ -273,11 +267,9 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
 
 def _why_missed(row: Compile) -> list[str]:
     """What the caches on disk say of a compile that they lacked, each reason once."""
-    reasons = [
-        cache.why_text or (_OTHER_SIZES if cache.state == "guard_miss" else "")
-        for cache in row.caches
-        if cache.state != "hit" and (cache.written is False or cache.state != "miss")
-    ]
+    misses = (cache for cache in row.caches if cache.state != "hit")
+    lacked = (cache for cache in misses if cache.written is False or cache.state != "miss")
+    reasons = [cache.why_text or (_OTHER_SIZES if cache.state == "guard_miss" else "") for cache in lacked]
     others = ((name, text) for name, text in row.components.items() if text and "\n" not in text)
     reasons += [f"compiled with another {name} than most: {text}" for name, text in others]
     return list(dict.fromkeys(filter(None, reasons)))

@@ -246,11 +246,8 @@ def _ending(trace: Trace) -> str:
     open_ = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     if open_ is not None:
         parts.append(f"step {open_.step} was not finished after {duration(open_.wall_ns)}")
-    parts += [
-        f"{row.function} was still being compiled after {duration(row.wall_ns)}"
-        for row in trace.compiles
-        if row.outcome == "in_progress"
-    ]
+    begun = (row for row in trace.compiles if row.outcome == "in_progress")
+    parts += [f"{row.function} was still being compiled after {duration(row.wall_ns)}" for row in begun]
     return "; ".join(parts).replace("\n", " ")
 
 
@@ -319,11 +316,8 @@ def excess(
     gap = sum(phases.values()) - sum(beside.values())
     more = Counter(phases)
     more.subtract(beside)
-    return [
-        f"{duration(ns)} {vocabulary.phase(name)}"
-        for name, ns in more.most_common(_MAX_PHASES)
-        if name not in without and ns >= _GAP_SHARE * gap > 0
-    ]
+    most = ((name, ns) for name, ns in more.most_common(_MAX_PHASES) if ns >= _GAP_SHARE * gap > 0)
+    return [f"{duration(ns)} {vocabulary.phase(name)}" for name, ns in most if name not in without]
 
 
 def _average(steps: Sequence[Interval], in_call: bool = False) -> dict[str, int]:
@@ -428,11 +422,8 @@ def _operations(row: StackRow, trace: Trace, run: Sequence[Compile]) -> None:
 def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval], compiles: Sequence[Compile]) -> None:
     peak = max(((step.rss_bytes, step.step) for step in steps if step.rss_bytes is not None), default=None)
     device = max((step.device_bytes for step in steps if step.device_bytes is not None), default=None)
-    earlier = [
-        each.rss_bytes
-        for each in trace.intervals[: steps[0].index if steps else 0]
-        if each.process == process and each.rss_bytes is not None
-    ]
+    before = (each for each in trace.intervals[: steps[0].index if steps else 0] if each.process == process)
+    earlier = [each.rss_bytes for each in before if each.rss_bytes is not None]
     programs = [(each.memory.whole_bytes, each.function) for each in compiles if each.memory is not None]
     largest = max(programs, default=None)
     row.memory = {

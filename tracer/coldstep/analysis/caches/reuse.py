@@ -163,11 +163,8 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
 
 def missed(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> list[Program]:
     """What the later run compiled again: programs that the earlier one had asked the same cache for."""
-    off = {
-        (row.compile.id, row.cache.layer, row.cache.part)
-        for row in asked(earlier, process)
-        if row.cache.state in _UNASKED
-    }
+    unasked = (row for row in asked(earlier, process) if row.cache.state in _UNASKED)
+    off = {(row.compile.id, row.cache.layer, row.cache.part) for row in unasked}
     return [
         row
         for row in compared(earlier, later, process, other).programs
@@ -274,11 +271,8 @@ def _shared_with_inductor(row: Asked) -> list[Component]:
     if row.cache.layer != WHOLE_LAYER:
         return []
     inductors = next((cache for cache in row.compile.caches if cache.layer == GRAPHS and cache.components), None)
-    return [
-        each
-        for each in (inductors.components if inductors is not None else ())
-        if not is_of_program(each.name) and not each.name.startswith("fx_kwargs")
-    ]
+    shared = (each for each in (inductors.components if inductors is not None else ()) if not is_of_program(each.name))
+    return [each for each in shared if not each.name.startswith("fx_kwargs")]
 
 
 def _in_words(before: Asked, after: Asked, differ: list[Difference]) -> str:
@@ -352,11 +346,9 @@ def _ledger(trace: Trace, process: int, saved: Counter[str], load_ns: int) -> tu
     cut = {phase: min(max(0, ns), spent[phase]) for phase, ns in saved.items()}
     loadable = {phase for phases in COVERED.values() for phase in phases}
     again = [
-        Again(phase, ns - cut.get(phase, 0), _WHY.get(phase, _NOT_LOADED if phase in loadable else _NO_CACHE))
-        for phase, ns in spent.items()
-        if ns > cut.get(phase, 0)
+        Again(phase, ns, _WHY.get(phase, _NOT_LOADED if phase in loadable else _NO_CACHE))
+        for phase, ns in (spent - Counter(cut)).most_common()
     ]
-    again.sort(key=lambda each: -each.ns)
     paid = sum(each.ns for each in again)
     saved_ns = max(0, sum(cut.values()) - load_ns)
     return again, SecondRun(paid + load_ns + unattributed, paid, load_ns, saved_ns, unattributed)

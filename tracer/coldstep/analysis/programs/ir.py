@@ -133,11 +133,8 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
 
 def named(trace: Trace, wanted: str | None) -> list[Compile]:
     """The compiles of this id, function or stack whose programs were kept; with None, all of them."""
-    return [
-        row
-        for row in trace.compiles
-        if trace.details[row.id].programs and wanted in (None, row.id, row.function, row.stack)
-    ]
+    kept = (row for row in trace.compiles if trace.details[row.id].programs)
+    return [row for row in kept if wanted in (None, row.id, row.function, row.stack)]
 
 
 def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compile]) -> list[tuple[Compile, Compile]]:

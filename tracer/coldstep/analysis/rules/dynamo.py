@@ -373,13 +373,10 @@ class _Reader:
         states = [(mechanism, name) for name in names if (mechanism := _state_of(name)) is not None]
         if not states:
             return self._make(None)
-        mechanism, name = states[0]
-        return self._make(
-            mechanism,
-            argument=name if mechanism == "config" else None,
-            alike=tuple(mechanism for mechanism, _ in states[1:]),
-            others=tuple(name for mechanism, name in states if mechanism == "config"),
-        )
+        (mechanism, name), *more = states
+        alike = tuple(other for other, _ in more)
+        others = tuple(name for other, name in states if other == "config")
+        return self._make(mechanism, argument=name if mechanism == "config" else None, alike=alike, others=others)
 
     def _class(self, match: re.Match[str]) -> Guard:
         place = self._place(match["path"])
