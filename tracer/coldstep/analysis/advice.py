@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coldstep._util.expressions import expression
@@ -322,13 +322,12 @@ def _marked(argument: str, rest: str, dim: str, seen: Seen, alike: list[Change])
     if len(varying := dict.fromkeys([*(change.argument or "" for change in alike), *sizes])) > 1:
         names = listed([seen.named(name) for name in varying], _MAX_ARGUMENTS)
         return f"torch._dynamo.maybe_mark_dynamic(…), for each of {names}"
+    named = f"{call.expression}{rest}" if call is not None and call.is_object else argument
+    mark = f"torch._dynamo.maybe_mark_dynamic({named}, {dim})"
     if "." in rest:
-        named = f"{call.expression}{rest}" if call is not None and call.is_object else argument
-        return f"torch._dynamo.maybe_mark_dynamic({named}, {dim}), and whatever else of that object varies with it"
-    if call is None:
-        return f"torch._dynamo.maybe_mark_dynamic({argument}, {dim})"
-    if call.is_object:
-        return f"torch._dynamo.maybe_mark_dynamic({call.expression}{rest}, {dim})"
+        return f"{mark}, and whatever else of that object varies with it"
+    if call is None or call.is_object:
+        return mark
     return f"name = {call.expression}; torch._dynamo.maybe_mark_dynamic(name{rest}, {dim}), and pass name"
 
 
@@ -479,20 +478,18 @@ def _is_whole(text: str | None) -> bool:
 
 def _needing(row: Recompile) -> str:
     """The code that needs a number itself, for a size or the like; nothing where none is known to."""
-    for line in row.evidence:
-        if (match := _CODE.search(line)) is not None and _needs(match["code"], row.argument or ""):
-            return match["code"]
-    return ""
+    return next((code for code in _codes(row) if _needs(code, row.argument or "")), "")
+
+
+def _codes(row: Recompile) -> Iterator[str]:
+    """The lines of the user's code that asked for what differed."""
+    return (match["code"] for line in row.evidence if (match := _CODE.search(line)) is not None)
 
 
 def _needs(code: str, name: str) -> bool:
     parts = (part for each in statements(code.strip()) for node in ast.walk(each) for part in _sized(node))
-    return any(
-        ast.unparse(each) == name
-        for part in parts
-        for each in ast.walk(part)
-        if isinstance(each, ast.Name | ast.Attribute)
-    )
+    nodes = (node for part in parts for node in ast.walk(part) if isinstance(node, ast.Name | ast.Attribute))
+    return any(ast.unparse(node) == name for node in nodes)
 
 
 def _sized(node: ast.AST) -> list[ast.expr]:
@@ -642,8 +639,7 @@ def _is_a_tensors_class(row: Recompile) -> bool:
 
 def _is_appended_to(row: Recompile) -> bool:
     """Whether the code that asked for its length makes it longer."""
-    codes = (match["code"] for line in row.evidence for match in [_CODE.search(line)] if match is not None)
-    return any(code.startswith((f"{row.argument}.append(", f"{row.argument}.extend(")) for code in codes)
+    return any(code.startswith((f"{row.argument}.append(", f"{row.argument}.extend(")) for code in _codes(row))
 
 
 def _is_a_function_or_none(row: Recompile) -> bool:

@@ -53,17 +53,10 @@ def answers(trace: Trace) -> list[Answer]:
     whole = sum(row.wall_ns for row in trace.compiles if row.parent is None)
     least, least_again = (max(_LEAST_NS, round(whole * share)) for share in (_LEAST_SHARE, _LEAST_SHARE_AGAIN))
     eager = {row.id for row in trace.graph_breaks if not row.compiles}  # what follows it is compiled in no call
-    always = {
-        row.id
-        for row in trace.findings
-        if row.severity == "error" or row.kind in _EVERY_CALL or (row.kind == "graph_break" and eager & {*row.refs})
-    }
-    again = {row.id for row in trace.findings if row.kind in _SAVED}
-    worth = [
-        row
-        for row in stories
-        if row.cost_ns >= (least_again if row.finding in again else least) or row.finding in always
-    ]
+    always = {row.id for row in trace.findings if row.severity == "error" or row.kind in _EVERY_CALL}
+    always |= {row.id for row in trace.findings if row.kind == "graph_break" and eager & {*row.refs}}
+    limits = {row.id: least_again for row in trace.findings if row.kind in _SAVED} | dict.fromkeys(always, 0)
+    worth = [row for row in stories if row.cost_ns >= limits.get(row.finding, least)]
     once = {row.id for row in trace.findings if is_paid_once(row)}
     fatal = {row.id for row in trace.findings if _ended_the_run(trace, row)}
     alone = all(row.stack == "dynamo" for row in trace.compiles)  # else what another stack compiles counts by its cost
@@ -96,10 +89,8 @@ def _stories(trace: Trace, compiles: dict[str, Compile]) -> list[list[Finding]]:
     alike functions compiled again for."""
     again = {row.id: row.compile for row in trace.recompiles}
     broken = {row.id: row.compiles for row in trace.graph_breaks}
-    by_text = gathered(
-        ((finding.kind, _whenever(trace, finding), str(finding.location)), finding)
-        for finding in filter(_mendable, trace.findings)
-    )
+    mendable = filter(_mendable, trace.findings)
+    by_text = gathered(((row.kind, _whenever(trace, row), str(row.location)), row) for row in mendable)
     recorded = {(row.compile, row.interval) for row in trace.cuda_graphs}
     caused = gathered((row.caused_by, row.id) for row in compiles.values() if row.caused_by is not None)
     stories: dict[int, tuple[set[str], list[Finding]]] = {}

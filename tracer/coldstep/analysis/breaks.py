@@ -21,6 +21,8 @@ from coldstep.analysis.rules.torch_xla import READ_AFTER_SYNC
 from coldstep.model import GraphBreak, Location, Remedy, Trace
 from coldstep.places import is_installed
 
+Names = Mapping[str, str]
+"""What statements are filled in with, by its name in them."""
 _OPTIMIZER = "torch.optim."
 # PyTorch 2.13: "Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`."
 _TITLE = expression(r"([^:`]{1,80}): ")
@@ -33,11 +35,12 @@ _NAME = expression(r"`([\w.<>]{1,60})`")
 
 @slotted
 class _Advice:
-    """What to do about breaks whose reason `words` finds: in the user's own code, and where a library's code broke."""
+    """What to do about breaks whose reason `words` finds: in the user's own code, and, where that is something else,
+    where a library's code broke."""
 
     words: re.Pattern[str]
     own: str
-    library: str
+    library: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The variables that mend it, too."""
     above: str = ""
@@ -64,12 +67,10 @@ _BY_REASON = (
         # PyTorch 2.13: "Attempted to inline function marked as skipped: the function `Optimizer.zero_grad`."
         expression(r"`Optimizer\.zero_grad`"),
         "Call zero_grad() outside the compiled function, before or after it.",
-        "Call zero_grad() outside the compiled function, before or after it.",
     ),
     _Advice(
         # PyTorch 2.13: "Data-dependent assertion failed (cannot compile partial graph)"
         expression(r"[Dd]ata-dependent assertion"),
-        "Say it with torch._assert_async, which stays in the graph, or check it outside the compiled function.",
         "Say it with torch._assert_async, which stays in the graph, or check it outside the compiled function.",
     ),
     _Advice(
@@ -182,7 +183,6 @@ _BY_REASON = (
         # PyTorch 2.13: "Tensor.numpy() with trace_numpy=False"
         expression(r"trace_numpy"),
         "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
-        "Set torch._dynamo.config.trace_numpy = True: it is on by default.",
     ),
     _Advice(
         # PyTorch 2.13: "Dynamo does not know how to trace method `__new__` of class `PyCFuncPtrType`"
@@ -276,15 +276,14 @@ def advise(trace: Trace) -> None:
         caller = compile_.caller if compile_ is not None else None
         place = Place(caller) if caller is not None and not is_installed(caller.file) else NOWHERE
         line = trace.code.get((row.location.file, row.location.line), "") if row.location is not None else ""
-        own, written = Place(row.location, line=line), _class_above(trace, row)
+        written = _class_above(trace, row)
+        own = Place(written.location, lines=written.lines) if written is not None else Place(row.location, line=line)
         names = {
             "logs": _method(line),
             "put_off": put_off(line),
             "uniform": assigned_call(line, "random.random", "random.uniform(0.0, 1.0)"),
             "moved": written.code if written is not None else "",
         }
-        if written is not None:
-            own = Place(written.location, lines=written.lines)
         library = trace.libraries.get(row.id)
         if library is None and row.kind == "data_dependent" and _is_branched_on(trace, row.location):
             mended(row, remedies(_row(_BRANCHES), Case(_id(row), {})))
@@ -324,11 +323,7 @@ def discarded(trace: Trace) -> dict[str, int]:
 
 
 def mending(
-    row: GraphBreak,
-    library: str | None,
-    place: Place = NOWHERE,
-    own: Place = NOWHERE,
-    names: Mapping[str, str] = _NO_NAMES,
+    row: GraphBreak, library: str | None, place: Place = NOWHERE, own: Place = NOWHERE, names: Names = _NO_NAMES
 ) -> list[Remedy]:
     """What to do about a break, in the user's own code or in that of a library. `place`: the first call of the compiled
     function; `own`: the lines that broke; `names`: what the statements are filled in with."""
@@ -401,7 +396,7 @@ def _chosen(row: GraphBreak, library: str | None) -> Row:
         return _row(_LOOP)
     eagerly = any(_IN_EAGER in hint for hint in row.hints)
     if not eagerly and known is not None:
-        words = known.own if library is None else known.library.format(library=library)
+        words = known.own if library is None else (known.library or known.own).format(library=library)
         return _row(words, known.environment, *(("", "") if library is not None else (known.above, known.instead)))
     if row.kind == "host_read" and library is None:
         return Row(READ_AFTER_SYNC, above="torch_xla.sync()", changes="rounding")

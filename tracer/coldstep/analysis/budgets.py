@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from types import UnionType
 from typing import Any
 
 from coldstep._util.figures import count, duration, listed
@@ -141,26 +142,25 @@ def _count(value: object) -> int:
     return number
 
 
+def _matched(pattern: str, value: object, what: str, kinds: type | UnionType = str) -> re.Match[str]:
+    if not isinstance(value, kinds) or (match := re.fullmatch(pattern, str(value).strip())) is None:
+        raise ValueError(f"{value!r} is not {what}")
+    return match
+
+
 def _share(value: object) -> float:
-    match = re.fullmatch(r"\+?(\d+(?:\.\d+)?) ?%", value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{value!r} is not a percentage, such as '20%'")
-    return float(match[1]) / 100
+    return float(_matched(r"\+?(\d+(?:\.\d+)?) ?%", value, "a percentage, such as '20%'")[1]) / 100
 
 
 def _seconds(value: object) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?s?", str(value).strip()) if not isinstance(value, bool) else None
-    if match is None:
-        raise ValueError(f"{value!r} is not a number of seconds, such as 30")
+    match = _matched(r"(\d+(?:\.\d+)?) ?s?", value, "a number of seconds, such as 30", kinds=int | float | str)
     return float(match[1])
 
 
 def _size(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{value!r} is not a size in bytes, such as '8 GiB'")
+    match = _matched(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", value, "a size in bytes, such as '8 GiB'")
     unit = 1024 if match[3] else 1000
     return int(float(match[1]) * unit ** " KMGT".index(match[2] or " "))
 
@@ -174,10 +174,9 @@ def _ready(value: object) -> str | None:
     return STRICT if word == STRICT else None
 
 
-def _causes(value: object) -> list[str]:
+def _causes(value: object) -> list[Any]:
     given = _words(value) if isinstance(value, str) else value
-    names: list[Any] = list(given) if isinstance(given, Sequence) else [given]
-    return names
+    return list(given) if isinstance(given, Sequence) else [given]
 
 
 def _named(read: Callable[[object], float], rest: str) -> Callable[[object], dict[str, float]]:
@@ -298,10 +297,11 @@ def judge(
     needed, claims = _needed(budget, bool(known)), _claims(budget, bool(known))
     # a service is ended, and what it did until then counts; what it did before it was ready does not
     any_end = budget.given() == ["ready"] and not known
+    whole_run = whole_run and not any_end
     doubtful = [
-        *_doubts_of_all("trace", traces, needed, claims, whole_run and not any_end, any_end),
+        *_of_all("trace", traces, lambda trace: doubts(trace, needed, claims, whole_run, any_end)),
         *(_below(traces, any_end) if (claims is None or claims) and not allow_untraced else ()),
-        *_doubts_of_all("baseline", measured, needed, claims),
+        *_of_all("baseline", measured, lambda trace: doubts(trace, needed, claims)),
     ]
     notes = [
         note for trace in traces for note in (*_gone(trace, known), *_inferred(trace, budget), *_loaded(trace, budget))
@@ -353,10 +353,8 @@ def _of_process(trace: Trace, budget: Budget, process: int) -> Iterator[Check]:
     if budget.max_graph_breaks is not None:
         refs = [row.id for row in trace.graph_breaks if row.process == process]
         yield _check("max_graph_breaks", "", len(refs), budget.max_graph_breaks, _findings(trace, refs))
-    if budget.max_compiles:
-        yield from _per_function("max_compiles", _by_function(trace, process), budget.max_compiles, trace)
-    if budget.max_variants:
-        yield from _per_function("max_variants", _by_identity(trace, process), budget.max_variants, trace)
+    yield from _per_function("max_compiles", _by_function(trace, process), budget.max_compiles, trace)
+    yield from _per_function("max_variants", _by_identity(trace, process), budget.max_variants, trace)
     yield from _settled(trace, budget.settle_by, process)
     if budget.forbid:
         refs = [row.id for row in recompiles if row.cause in budget.forbid]
@@ -390,9 +388,7 @@ def _readiness(trace: Trace, asked: str | None, process: int) -> Iterator[Check]
     rows = [row for row in trace.readiness if row.process == process]
     for row in rows:
         late = row.compiles_after + row.loads_after if asked == STRICT else len(row.violations)
-        late_findings = findings_of(trace, row)
-        if asked == STRICT:
-            late_findings += loads_of(trace, row)
+        late_findings = findings_of(trace, row) + (loads_of(trace, row) if asked == STRICT else [])
         subject = f"{row.name}, loads from disk included" if asked == STRICT else row.name
         builds = [each for each in late_findings if {*each.refs} <= {*row.builds}]
         yield _check("ready", subject, late, 0, [each for each in late_findings if each not in builds])
@@ -455,11 +451,10 @@ def _by_function(trace: Trace, process: int) -> dict[Key, list[Compile]]:
 
 def _by_identity(trace: Trace, process: int) -> dict[Key, list[Compile]]:
     """Of each function, the compiles of the identity that has the most of them."""
-    by_key: dict[Key, list[Compile]] = {}
-    for key, rows in _by_function(trace, process).items():
-        identities = gathered((trace.details[row.id].identity, row) for row in rows)
-        by_key[key] = max(identities.values(), key=len)
-    return by_key
+    return {
+        key: max(gathered((trace.details[row.id].identity, row) for row in rows).values(), key=len)
+        for key, rows in _by_function(trace, process).items()
+    }
 
 
 def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Check]:
@@ -499,21 +494,16 @@ def _settled(trace: Trace, allowed: dict[str, int], process: int) -> Iterator[Ch
                 why += f"; to leave {name} out, name the steps to settle: {','.join(f'{each}={by}' for each in enough)}"
             yield Check("settle_by", name, "unknown", settled, by, why=why)
         else:
-            late: list[Finding] = []
-            for step in steps[by:settled]:
-                late += [culprits.of(compiles[c]) for c in step.compiles if counts(compiles[c])]
-            indices = {step.index for step in steps[by:settled]}
-            late += [
-                eager_programs.told(trace, group)
-                for group in eager
-                if group.in_steps and not indices.isdisjoint(group.steps)
+            late = steps[by:settled]
+            indices = {step.index for step in late}
+            repeated = [group for group in eager if group.in_steps and not indices.isdisjoint(group.steps)]
+            again = [story for story in recorded if any(graph.interval in indices for graph in story.graphs)]
+            findings = [
+                *(culprits.of(compiles[each]) for step in late for each in step.compiles if counts(compiles[each])),
+                *(eager_programs.told(trace, group) for group in repeated),
+                *(cuda_graphs.of_story(story, late, "cuda_graph", "warning") for story in again),
             ]
-            late += [
-                cuda_graphs.of_story(story, steps[by:settled], "cuda_graph", "warning")
-                for story in recorded
-                if any(graph.interval in indices for graph in story.graphs)
-            ]
-            yield Check("settle_by", name, "over", settled, by, late)
+            yield Check("settle_by", name, "over", settled, by, findings)
 
 
 # --- against a baseline -----------------------------------------------------------------------------------------
@@ -543,11 +533,9 @@ def _against(trace: Trace, budget: Budget, baselines: Sequence[Summary]) -> Iter
             number = function.graph_breaks.total()
             yield _check("baseline_graph_breaks", function.name, number, allowed, breaks)
     if "settle_by" not in given:
-        limits = {}
-        for name in dict.fromkeys(name for row in baselines for name in row.settled):
-            steps = [row.settled[name] for row in baselines if name in row.settled]
-            if steps and None not in steps:
-                limits[name] = max(step for step in steps if step is not None)
+        settled = gathered(pair for row in baselines for pair in row.settled.items())
+        seen = {name: [step for step in steps if step is not None] for name, steps in settled.items()}
+        limits = {name: max(steps) for name, steps in seen.items() if len(steps) == len(settled[name])}
         for process in trace.processes:
             for check in _settled(trace, limits, process.index):
                 check.limit, check.process = "baseline_settled", process.index
@@ -577,8 +565,7 @@ def _new_causes_first(trace: Trace, compiles: list[Compile], before: Sequence[Fu
     for function in before:
         usual |= function.recompiles
     causes = {row.compile: cause_of(row) for row in trace.recompiles}
-    new: list[Compile] = []
-    known: list[Compile] = []
+    new, known = list[Compile](), list[Compile]()
     for row in compiles:
         cause = causes.get(row.id, "")
         usual[cause] -= 1
@@ -626,25 +613,17 @@ def _slowdowns(traces: Sequence[Trace], baselines: Sequence[Trace], allowed: dic
         for name in now or ("",):
             current, others = ([row.get(phase, 0) for row in side.get(name, ())] for side in (now, before))
             subject = f"{phase} of {name}" if name not in ("", "step") else phase
-            if min(len(current), len(others)) < _MIN_TRACES:
-                why = (
-                    f"times need {_MIN_TRACES} traces here and {_MIN_TRACES} with --baseline, there are "
-                    f"{len(current)} and {len(others)} with such a step"
-                )
+            runs = len(current), len(others)
+            if min(runs) < _MIN_TRACES:
+                needs = f"times need {_MIN_TRACES} traces here and {_MIN_TRACES} with --baseline"
+                why = f"{needs}, there are {runs[0]} and {runs[1]} with such a step"
                 yield Check("max_slowdown", subject, "unknown", None, share, why=why)
                 continue
             sure = confidence_of_more(current, [ns * (1 + share) for ns in others])
-            was, now_ns = median(others), median(current)
-            yield Check(
-                "max_slowdown",
-                subject,
-                "over" if sure >= _MIN_CONFIDENCE else "within",
-                now_ns / was - 1 if was else None,
-                share,
-                confidence=sure,
-                times_ns=(was, now_ns),
-                runs=(len(current), len(others)),
-            )
+            verdict = "over" if sure >= _MIN_CONFIDENCE else "within"
+            times = was, now_ns = median(others), median(current)
+            more = now_ns / was - 1 if was else None
+            yield Check("max_slowdown", subject, verdict, more, share, confidence=sure, times_ns=times, runs=runs)
 
 
 def _first_steps(traces: Sequence[Trace]) -> dict[str, list[dict[str, int]]]:
@@ -713,34 +692,27 @@ def _claims(budget: Budget, baseline: bool) -> set[str] | None:
     return set().union(*(_CLAIMS.get(limit, {COMPILES, RECOMPILES}) for limit in given))
 
 
-def _doubts_of_all(
-    what: str,
-    traces: Sequence[Trace],
-    needed: set[str],
-    claims: set[str] | None,
-    whole_run: bool = True,
-    any_end: bool = False,
-) -> Iterator[str]:
-    for position, trace in enumerate(traces):
-        where = _where(what, position, traces)
-        yield from (f"{where}{text}" for text in doubts(trace, needed, claims, whole_run, any_end))
-
-
-def _where(what: str, position: int, traces: Sequence[Trace]) -> str:
-    return f"{what} {position + 1}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
+def _of_all(what: str, traces: Sequence[Trace], texts: Callable[[Trace], Iterable[str]]) -> Iterator[str]:
+    """The texts on each trace, and which it is of several."""
+    for number, trace in enumerate(traces, start=1):
+        where = f"{what} {number}: " if len(traces) > 1 else "" if what == "trace" else f"{what}: "
+        yield from (f"{where}{text}" for text in texts(trace))
 
 
 def _below(traces: Sequence[Trace], after_ready: bool) -> Iterator[str]:
     """The processes below that may have compiled what the traces do not show; of a service only those that ran after it
     was ready."""
     elsewhere = {(process.host, process.pid) for trace in traces for process in trace.processes}
-    for position, trace in enumerate(traces):
+
+    def below(trace: Trace) -> Iterator[str]:
         notes = untraced_before(trace)
         for process in trace.processes:
             since = _ready_ns(trace, process.index) if after_ready else None
             rows = [row for row in untraced(trace, process.index, since) if (process.host, row.pid) not in elsewhere]
             notes += filter(None, [untraced_words(rows)])
-        yield from (f"{_where('trace', position, traces)}{each} (--allow-untraced allows that)" for each in notes)
+        return (f"{note} (--allow-untraced allows that)" for note in notes)
+
+    return _of_all("trace", traces, below)
 
 
 def _ready_ns(trace: Trace, process: int) -> int | None:

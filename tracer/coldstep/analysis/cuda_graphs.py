@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import field, slotted
-from coldstep.analysis.make_finding import finding
+from coldstep.analysis.make_finding import About, finding
 from coldstep.model import Compile, CudaGraph, Finding, Interval, SettlingCause, Severity, Trace
 from coldstep.rows.intervals import Steps, alone
 
@@ -127,14 +127,8 @@ def of_story(story: Story, steps: list[Interval], kind: str, severity: Severity)
     """A story, as far as it is one of these steps, as a finding."""
     text, graphs = story.told(steps)
     at = next(step for step in steps if step.index == graphs[0].interval)
-    return finding(
-        kind,
-        text,
-        severity=severity,
-        at=at,
-        cost_ns=sum(graph.wall_ns for graph in graphs),
-        location=(story.compile.caller or story.compile.location) if story.compile else None,
-        evidence=[story.reason] if story.reason else [],
-        advice=story.advice,
-        refs=[story.compile.id] if story.compile else [],
-    )
+    compile_, cost_ns = story.compile, sum(graph.wall_ns for graph in graphs)
+    refs, location = ([compile_.id], compile_.caller or compile_.location) if compile_ else ([], None)
+    evidence = [story.reason] if story.reason else []
+    about = About(severity=severity, cost_ns=cost_ns, evidence=evidence, advice=story.advice, refs=refs)
+    return finding(kind, text, at=at, location=location, **about)

@@ -13,6 +13,7 @@ from coldstep.analysis.breaks import below, discarded, what_broke
 from coldstep.analysis.caches.unkept import unkept
 from coldstep.analysis.make_finding import (
     MOST_NAMED,
+    About,
     alike,
     finding,
     in_step,
@@ -88,17 +89,11 @@ def _is_mended_with(eager: list[Finding], row: Finding) -> bool:
 
 def _blind(trace: Trace) -> list[Finding]:
     """What was not, or not wholly, observed: a broken hook must never look like a clean run."""
-    rows = [
-        finding(
-            "blind",
-            f"The collector {row.name} was {row.state}: what it watches may have happened unseen.",
-            severity="error" if row.state == "failed" else "warning",
-            process=row.process,
-            evidence=row.missing,
-        )
-        for row in trace.collectors
-        if row.state in ("failed", "late", "partial")
-    ]
+    rows = []
+    for row in (row for row in trace.collectors if row.state in ("failed", "late", "partial")):
+        text = f"The collector {row.name} was {row.state}: what it watches may have happened unseen."
+        about = About(severity="error" if row.state == "failed" else "warning", evidence=row.missing)
+        rows.append(finding("blind", text, process=row.process, **about))
     rows += [
         finding("blind", f"No collector watched {framework}: what it compiled was not seen.", process=process)
         for process, framework, _ in unwatched(trace)
@@ -128,40 +123,25 @@ def _recompile(trace: Trace, row: Recompile, compile_: Compile, also: list[Recom
     at, causes = trace.intervals[row.interval], [row, *also]
     names = " and ".join(dict.fromkeys([*alike(row), *(each.cause for each in also)]))
     changes = "; ".join(filter(None, map(what_changed, causes)))
-    words, remedies = marked(
-        [(whose(each.cause, each.argument, compile_), each.cause, each.remedies) for each in causes]
-    )
-    return finding(
-        "recompile",
-        f"{compile_.function} recompiled{in_step(at)} ({names})" + (f": {changes}" if changes else ""),
-        at=at,
-        cost_ns=row.cost_ns,
-        location=compile_.caller or compile_.location,
-        evidence=row.evidence,
-        advice=words or row.advice,
-        refs=[row.id],
-        remedies=remedies,
-    )
+    named = ((whose(each.cause, each.argument, compile_), each) for each in causes)
+    words, remedies = marked([(name, each.cause, each.remedies) for name, each in named])
+    text = f"{compile_.function} recompiled{in_step(at)} ({names})" + (f": {changes}" if changes else "")
+    advised = About(advice=words or row.advice, remedies=remedies)
+    about = About(cost_ns=row.cost_ns, evidence=row.evidence, refs=[row.id]) | advised
+    return finding("recompile", text, at=at, location=compile_.caller or compile_.location, **about)
 
 
 def _graph_breaks(trace: Trace) -> Iterator[Finding]:
     lost = discarded(trace)
     for row in trace.graph_breaks:
         times, what = f", {row.count} times" if row.count > 1 else "", what_broke(row.reason)
-        again = (
-            [f"{duration(lost[row.id])} of tracing up to it were thrown away, and begun anew"] if row.id in lost else []
-        )
-        yield finding(
-            "graph_break",
-            f"Graph break in {row.function} ({row.kind}){times}" + (f": {what}" if what else ""),
-            at=trace.intervals[row.interval],
-            cost_ns=row.cost_ns,
-            location=row.location,
-            evidence=[row.reason, *below(trace, row.id), *row.hints, *again],
-            advice=row.advice,
-            refs=[row.id],
-            remedies=row.remedies,
-        )
+        text = f"Graph break in {row.function} ({row.kind}){times}" + (f": {what}" if what else "")
+        evidence = [row.reason, *below(trace, row.id), *row.hints]
+        if row.id in lost:
+            evidence.append(f"{duration(lost[row.id])} of tracing up to it were thrown away, and begun anew")
+        at, advised = trace.intervals[row.interval], About(advice=row.advice, remedies=row.remedies)
+        about = About(cost_ns=row.cost_ns, evidence=evidence, refs=[row.id])
+        yield finding("graph_break", text, at=at, location=row.location, **about | advised)
 
 
 def _failed(trace: Trace, row: Compile) -> Finding:
@@ -173,16 +153,8 @@ def _failed(trace: Trace, row: Compile) -> Finding:
     at = _line_of_failure(trace, row)
     mends = (mend(trace, row, at, advice) for mend in rules.mends if advice)
     mended = next(filter(None, mends), [])
-    failed = of_compile(
-        trace,
-        row,
-        "failed_compile",
-        f"{row.function} failed to compile",
-        severity="error",
-        evidence=error,
-        advice=advice_of(mended) or advice,
-        remedies=mended or None,
-    )
+    about = About(severity="error", evidence=error, advice=advice_of(mended) or advice, remedies=mended or None)
+    failed = of_compile(trace, row, "failed_compile", f"{row.function} failed to compile", **about)
     if failure is None and error:
         first, *more = error[0].splitlines()
         failed.text += f": {first} {more[0]}" if first.endswith(":") and more else f": {first}"
@@ -207,12 +179,8 @@ def _line_of_failure(trace: Trace, row: Compile) -> Location | None:
 def _not_settled(trace: Trace, row: Settling) -> Finding:
     steps = kinds(trace.intervals)[row.process, row.name]
     nothing = "compiled or recorded nothing" if trace.cuda_graphs else "compiled nothing"
-    return finding(
-        "not_settled",
-        f"{row.name} never settled: in {len(steps)} steps there were no three in a row that {nothing}",
-        at=steps[-1],
-        refs=[cause.compile for cause in row.causes if cause.compile],
-    )
+    text = f"{row.name} never settled: in {len(steps)} steps there were no three in a row that {nothing}"
+    return finding("not_settled", text, at=steps[-1], refs=[each.compile for each in row.causes if each.compile])
 
 
 def _eager(trace: Trace) -> list[Finding]:
@@ -260,18 +228,8 @@ def _eager(trace: Trace) -> list[Finding]:
             were = "s were" if len(programs) > 1 else " was"
             text = f"{len(programs)} small program{were} compiled for eager operations amid the run ({names})"
             severity, advice = "warning", _INTO_THE_STEP
-        rows.append(
-            finding(
-                "eager_compiles",
-                text,
-                severity=severity,
-                at=first,
-                cost_ns=cost_ns,
-                location=_dearest(programs),
-                advice=advice,
-                refs=[row.id for row in programs],
-            )
-        )
+        about = About(severity=severity, cost_ns=cost_ns, advice=advice, refs=[row.id for row in programs])
+        rows.append(finding("eager_compiles", text, at=first, location=_dearest(programs), **about))
     return rows
 
 
@@ -294,13 +252,9 @@ def _dispatch(trace: Trace) -> Iterator[Finding]:
         if hasty and started:
             one = unit(hasty[0])
             what = f"1 {one} ends when its" if len(hasty) == 1 else f"{len(hasty)} {one}s end when their"
-            yield finding(
-                "dispatch_timed",
-                f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it",
-                severity="note",
-                at=hasty[0],
-                advice=f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it.",
-            )
+            text = f"{name}: {what} work is handed to the device, not when it is done; a later {one} may wait for it"
+            advice = f"Put coldstep.wait(…) around the {one}'s result, or move the line that reads it into it."
+            yield finding("dispatch_timed", text, severity="note", at=hasty[0], advice=advice)
 
 
 def _is_asynchronous(trace: Trace, row: Compile) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 from coldstep._util.figures import listed
 from coldstep.analysis.remedies.row import Row
@@ -27,6 +28,17 @@ NO_GRAPH = "torch.compile compiled no graph"
 ENDED = {"limit": "reached its limit of variants", "failed": "failed to compile"}
 """By its outcome, what a compile came to that gave no program."""
 _MAX_VALUES = 8  # of a sequence that are told
+
+
+class About(TypedDict, total=False):
+    """What a finding has beside its text, its time and its place; each as `Finding` has it."""
+
+    severity: Severity
+    cost_ns: int
+    evidence: list[str]
+    advice: str
+    refs: list[str]
+    remedies: list[Remedy] | None
 
 
 def finding(
@@ -63,32 +75,11 @@ def with_remedy(row: Finding, how: How = "edit") -> Finding:
     return row
 
 
-def of_compile(
-    trace: Trace,
-    row: Compile,
-    kind: str,
-    text: str,
-    *,
-    severity: Severity = "warning",
-    cost_ns: int | None = None,
-    evidence: list[str] | None = None,
-    advice: str = "",
-    refs: list[str] | None = None,
-    remedies: list[Remedy] | None = None,
-) -> Finding:
+def of_compile(trace: Trace, row: Compile, kind: str, text: str, **about: Unpack[About]) -> Finding:
     """A finding about one compile, where and when it began; its cost and itself unless given."""
-    return finding(
-        kind,
-        text,
-        severity=severity,
-        at=trace.intervals[row.segments[0].interval],
-        cost_ns=row.wall_ns if cost_ns is None else cost_ns,
-        location=row.caller or row.location,
-        evidence=evidence,
-        advice=advice,
-        refs=[row.id] if refs is None else refs,
-        remedies=remedies,
-    )
+    whole = About(cost_ns=row.wall_ns, refs=[row.id]) | about
+    at, location = trace.intervals[row.segments[0].interval], row.caller or row.location
+    return finding(kind, text, at=at, location=location, **whole)
 
 
 def kept_with(trace: Trace, row: Compile) -> tuple[int, str, str | None]:
@@ -111,11 +102,8 @@ def in_step(row: Interval) -> str:
 
 def alike(row: Recompile) -> list[str]:
     """The cause, and whatever else differed in the same place."""
-    same = [
-        each.mechanism
-        for each in row.changes
-        if (each.argument, each.before, each.after) == (row.argument, row.before, row.after)
-    ]
+    place = row.argument, row.before, row.after
+    same = [each.mechanism for each in row.changes if (each.argument, each.before, each.after) == place]
     return list(dict.fromkeys([row.cause, *same] if row.cause in same else [row.cause]))
 
 

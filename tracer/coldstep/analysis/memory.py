@@ -10,7 +10,7 @@ from itertools import pairwise
 from coldstep._util.expressions import expression
 from coldstep._util.figures import size
 from coldstep._util.slotted import slotted
-from coldstep.analysis.make_finding import finding
+from coldstep.analysis.make_finding import About, finding
 from coldstep.model import Compile, Finding, Interval, Trace
 from coldstep.pftrace.layout import AVAILABLE, DEVICE, DEVICE_PEAK, RSS
 from coldstep.rows.intervals import Alike, Intervals, Part, end_ns, kinds, parts
@@ -56,9 +56,8 @@ def fill(trace: Trace) -> None:
     # a killed process could not tell its peak itself, and the kernel tells it with some delay
     seen = [trace.memory.peak_rss_bytes, *(part.rss_bytes for part in parts(trace.intervals))]
     trace.memory.peak_rss_bytes = max((bytes_ for bytes_ in seen if bytes_ is not None), default=None)
-    trace.memory.device_peak_bytes = max(
-        (peak for process in trace.processes if (peak := _device_peak(trace, process.index)) is not None), default=None
-    )
+    peaks = (_device_peak(trace, process.index) for process in trace.processes)
+    trace.memory.device_peak_bytes = max((peak for peak in peaks if peak is not None), default=None)
 
 
 def of_steps(trace: Trace) -> list[StepMemory]:
@@ -114,12 +113,8 @@ def out_of_memory(trace: Trace) -> Iterator[Finding]:
         intervals = [part for part in parts(trace.intervals) if part.process == process.index]
         if process.ended == "out_of_memory":
             yield _ran_out(trace, process.index, intervals)
-        elif (
-            process.ended == "killed"
-            and intervals
-            and (tight := _tightest(trace, process.index, _last(intervals[-1]))) is not None
-        ):
-            yield tight
+        elif process.ended == "killed" and intervals:
+            yield from _tightest(trace, process.index, _last(intervals[-1]))
 
 
 def _ran_out(trace: Trace, process: int, intervals: list[Part]) -> Finding:
@@ -149,37 +144,26 @@ def _ran_out(trace: Trace, process: int, intervals: list[Part]) -> Finding:
     evidence += [f"{size(left)} left {limit} when least was" for limit, left in limits]
     if row.rss_bytes is not None:
         evidence.append(f"the process held {size(row.rss_bytes)}")
-    return finding(
-        "out_of_memory",
-        f"Out of memory{where}{doing}{': ' if words else ''}{', '.join(words)}",
-        severity="error",
-        at=row,
-        cost_ns=row.wall_ns,
-        location=place or (compile_.location if compile_ else None),
-        evidence=evidence,
-        refs=[compile_.id] if compile_ else [],
-    )
+    text = f"Out of memory{where}{doing}{': ' if words else ''}{', '.join(words)}"
+    refs, location = ([compile_.id], place or compile_.location) if compile_ else ([], place)
+    about = About(severity="error", cost_ns=row.wall_ns, evidence=evidence, refs=refs)
+    return finding("out_of_memory", text, at=row, location=location, **about)
 
 
 _WHEN = {"before": "before the first step", "between": "between two steps", "after": "after the last step"}
 
 
-def _tightest(trace: Trace, process: int, last: Interval) -> Finding | None:
+def _tightest(trace: Trace, process: int, last: Interval) -> Iterator[Finding]:
     """A process that was killed with next to nothing left of one of its limits: what killed it cannot be proven."""
     held = last.rss_bytes or 0
     left_over = _left(trace, process, last.start_ns + last.wall_ns, None)
     tight = [(limit, left) for limit, left in left_over if left < _TIGHT_SHARE * (held + left)]
-    if not tight or not held:
-        return None
-    limit, left = min(tight, key=lambda each: each[1])
-    where = f" in step {last.step} of {last.name}" if last.kind == "step" else ""
-    return finding(
-        "out_of_memory",
-        f"Killed{where} with {size(left)} left {limit}: probably because memory ran out",
-        at=last,
-        cost_ns=last.wall_ns,
-        evidence=[f"the process held {size(held)} at the last sample"],
-    )
+    if tight and held:
+        limit, left = min(tight, key=lambda each: each[1])
+        where = f" in step {last.step} of {last.name}" if last.kind == "step" else ""
+        text = f"Killed{where} with {size(left)} left {limit}: probably because memory ran out"
+        evidence = [f"the process held {size(held)} at the last sample"]
+        yield finding("out_of_memory", text, at=last, cost_ns=last.wall_ns, evidence=evidence)
 
 
 def _failed(trace: Trace, row: Interval, error: str) -> Compile | None:

@@ -182,15 +182,9 @@ def _comes_back(row: Recompile, trace: Trace) -> bool:
 
 def _last_index(trace: Trace, step: Interval) -> int | None:
     """The index of the last step of that kind."""
-    part = next(
-        (
-            part
-            for part in reversed(parts(trace.intervals))
-            if (part.process, part.name) == (step.process, step.name)
-            and (isinstance(part, Alike) or part.kind == "step")
-        ),
-        None,
-    )
+    kind = step.process, step.name
+    of_name = (part for part in reversed(parts(trace.intervals)) if (part.process, part.name) == kind)
+    part = next((part for part in of_name if isinstance(part, Alike) or part.kind == "step"), None)
     if part is None:
         return None
     return part.index + len(part) - 1 if isinstance(part, Alike) else part.index

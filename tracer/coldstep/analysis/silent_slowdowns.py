@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import chain, repeat
+from functools import partial
+from itertools import chain, repeat, takewhile
 
 from coldstep._util.figures import count, duration, listed, times
 from coldstep._util.gathered import gathered
 from coldstep._util.median import median
 from coldstep.analysis.caches.advice import advice
 from coldstep.analysis.caches.sets import in_one_order
-from coldstep.analysis.make_finding import MOST_NAMED, NO_GRAPH, finding, kept_with, of_compile, what_changed
+from coldstep.analysis.make_finding import MOST_NAMED, NO_GRAPH, About, finding, kept_with, of_compile, what_changed
 from coldstep.analysis.remedies.table import advice as advice_of
 from coldstep.analysis.rules.jax import without_callback
 from coldstep.analysis.steps.settling import unsettled
@@ -24,9 +25,18 @@ from coldstep.vocabulary import PROFILE
 _MIN_STEPS = 3  # fewer make neither a habit nor a median
 _FAR_FACTOR = 10  # times a steady step: a step that takes longer waited for something
 _EMPTY = "No ops traced"
+_FEWER_VARIANTS = (
+    "Make fewer variants: see what the function recompiled for. As a last resort raise "
+    "torch._dynamo.config.recompile_limit."
+)
 _CALL_LATER = "Call the function only where it computes something: decide before the call, not by a return inside it."
 _SPLIT = "Take what the reason names out of the function, or call another function for such inputs."
 _INNER = "Compile the part that computes, the model within, instead of the code wrapped around it."
+_NEW_OBJECTS = (
+    "The trace does not show why: look for an object that each call makes anew, such as a reference (jax.new_ref) or a "
+    "context."
+)
+_SAME_KINDS = "Hand in the same kinds of objects at every call: arrays of one kind, placed alike."
 _WARM_CACHE = (
     "A program that is not in the cache changed since (its code, shapes, options, or the framework's version), or was "
     "never stored"
@@ -38,11 +48,9 @@ _LACKED = ("miss", "guard_miss", "unreadable")
 
 def silent(trace: Trace) -> Iterator[Finding]:
     """All of them."""
-    yield from _silent_eager(trace)
-    yield from _no_graph(trace)
-    yield from _skipped_forever(trace)
-    yield from _fast_path_miss(trace)
-    yield from _cache_miss(trace)
+    return chain(
+        _silent_eager(trace), _no_graph(trace), _skipped_forever(trace), _fast_path_miss(trace), _cache_miss(trace)
+    )
 
 
 # --- eager --------------------------------------------------------------------------------------------------------
@@ -59,16 +67,9 @@ def _silent_eager(trace: Trace) -> Iterator[Finding]:
         if not after:
             continue
         text = f"{row.function} runs eagerly wherever a call fits none of its variants; PyTorch does not report where"
-        yield of_compile(
-            trace,
-            row,
-            "silent_eager",
-            text,
-            cost_ns=_estimate(before, after),
-            evidence=_compared(before, after, _quiet(trace, row.process)),
-            advice="Make fewer variants: see what the function recompiled for. As a last resort raise "
-            "torch._dynamo.config.recompile_limit.",
-        )
+        evidence = _compared(before, after, _quiet(trace, row.process))
+        about = About(cost_ns=_estimate(before, after), evidence=evidence, advice=_FEWER_VARIANTS)
+        yield of_compile(trace, row, "silent_eager", text, **about)
 
 
 def without_a_graph(trace: Trace, process: int) -> Compile | None:
@@ -92,10 +93,9 @@ def _no_graph(trace: Trace) -> Iterator[Finding]:
             reasons = [*dict.fromkeys(each.reason for each in breaks)]
             broken = next((each for each in breaks if each.compile == row.id), None)
             advice, remedies = (broken.advice, broken.remedies) if broken is not None else (_INNER, None)
-            yield of_compile(
-                trace, row, "silent_eager", text, evidence=reasons, advice=advice,
-                refs=[each.id for each in (row, broken) if each is not None], remedies=remedies,
-            )  # fmt: skip
+            refs = [each.id for each in (row, broken) if each is not None]
+            about = About(evidence=reasons, refs=refs, advice=advice, remedies=remedies)
+            yield of_compile(trace, row, "silent_eager", text, **about)
 
 
 def _skipped_forever(trace: Trace) -> Iterator[Finding]:
@@ -120,31 +120,21 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
             text = f"its first call {what}, and PyTorch never looks at it again"
         else:
             continue  # a graph break, and told as that
-        before, after = _around(trace, row)
-        yield of_compile(
-            trace,
-            row,
-            "skipped_forever",
-            f"{row.function} runs eagerly for ever: {text}",
+        before, after = _around(trace, row) if lost else ((), ())
+        about = About(
             severity="error" if lost else "warning",
-            cost_ns=_estimate(before, after) if lost else 0,
-            evidence=[
-                *filter(None, [reason]),
-                *(_compared(before, after, _quiet(trace, row.process)) if lost else ()),
-            ],
+            cost_ns=_estimate(before, after),
+            evidence=[*filter(None, [reason]), *_compared(before, after, _quiet(trace, row.process))],
             advice=_CALL_LATER if empty else _SPLIT if reason else "",
         )
+        yield of_compile(trace, row, "skipped_forever", f"{row.function} runs eagerly for ever: {text}", **about)
 
 
 def _variants_before(trace: Trace, row: Compile) -> int:
     """How many compiled variants of its code there were when `row` began."""
-    number = 0
-    for earlier in trace.compiles:
-        if earlier is row:
-            break
-        same = kept_with(trace, earlier) == kept_with(trace, row)
-        number += same and earlier.outcome in ("compiled", "cache_hit")
-    return number
+    earlier = takewhile(lambda other: other is not row, trace.compiles)
+    made = (other for other in earlier if other.outcome in ("compiled", "cache_hit"))
+    return sum(kept_with(trace, other) == kept_with(trace, row) for other in made)
 
 
 def _around(trace: Trace, row: Compile) -> tuple[Sequence[int], Sequence[int]]:
@@ -164,9 +154,8 @@ def _estimate(before: Sequence[int], after: Sequence[int]) -> int:
 
 def _quiet(trace: Trace, process: int) -> str:
     """The steps in which no compile began: whether something compiled in them all the same may not be known."""
-    return (
-        "steps that compiled nothing" if unknown(trace, COMPILES, process) is None else "steps that showed no compile"
-    )
+    is_known = unknown(trace, COMPILES, process) is None
+    return "steps that compiled nothing" if is_known else "steps that showed no compile"
 
 
 def _compared(before: Sequence[int], after: Sequence[int], steps: str) -> list[str]:
@@ -184,56 +173,40 @@ def _compared(before: Sequence[int], after: Sequence[int], steps: str) -> list[s
 
 def _fast_path_miss(trace: Trace) -> Iterator[Finding]:
     """Calls of JAX functions that ran through Python although nothing was compiled."""
+    missed = partial(finding, "fast_path_miss", severity="note")
     for (process, name), steps in kinds(trace.intervals, trace.unfinished).items():
         steady = steps.labelled("steady")
         if len(steady) < _MIN_STEPS:
             continue
         if all(part.python_dispatches for part in steady.parts) and not any(step.compiles for step in steady.alone()):
-            calls = chain.from_iterable(
-                repeat(part.python_dispatches or 0, part.steps if isinstance(part, Alike) else 1)
-                for part in steady.parts
-            )
+            times_ = ((part, part.steps if isinstance(part, Alike) else 1) for part in steady.parts)
+            calls = chain.from_iterable(repeat(part.python_dispatches or 0, steps) for part, steps in times_)
             effects, mended = _effects(trace, process, name)
-            yield finding(
-                "fast_path_miss",
+            text = (
                 f"{name}: none of the {len(steady)} steady steps stayed on JAX's fast path: calls went through Python "
-                f"({median(calls):g} in each step), though nothing was compiled",
-                severity="note",
-                at=steady[0],
-                evidence=effects,
-                advice=advice_of(mended)
-                or "The trace does not show why: look for an object that each call makes anew, such as a reference "
-                "(jax.new_ref) or a context.",
-                how="none",
-                remedies=mended or None,
+                f"({median(calls):g} in each step), though nothing was compiled"
             )
+            advice = advice_of(mended) or _NEW_OBJECTS
+            yield missed(text, at=steady[0], evidence=effects, advice=advice, how="none", remedies=mended or None)
             continue
         unseen = all(part.python_dispatches is None for part in steady.parts)
         effects, mended = _effects(trace, process, name) if unseen else ([], [])
         if effects:
-            yield finding(
-                "fast_path_miss",
+            text = (
                 f"{name}: calls of a function with a callback go through Python, in each of the {len(steady)} steady "
-                "steps, and not JAX's fast path",
-                severity="note",
-                at=steady[0],
-                evidence=effects,
-                remedies=mended,
+                "steps, and not JAX's fast path"
             )
+            yield missed(text, at=steady[0], evidence=effects, remedies=mended)
             continue
         usual = median(steady.walls())
         for step in chain.from_iterable(_steps(part) for part in steady.parts if part.python_dispatches):
             if step.wall_ns > _FAR_FACTOR * usual and step.wall_ns > 100_000_000 and not step.compiles:
-                yield finding(
-                    "fast_path_miss",
+                text = (
                     f"{name}: step {step.step} took {duration(step.wall_ns)}, {step.wall_ns / usual:.0f} times a "
                     "steady step, and compiled nothing, but called JAX through Python "
-                    f"{times(step.python_dispatches or 0)}: its inputs were new to the fast path",
-                    severity="note",
-                    at=step,
-                    cost_ns=round(step.wall_ns - usual),
-                    advice="Hand in the same kinds of objects at every call: arrays of one kind, placed alike.",
+                    f"{times(step.python_dispatches or 0)}: its inputs were new to the fast path"
                 )
+                yield missed(text, at=step, cost_ns=round(step.wall_ns - usual), advice=_SAME_KINDS)
 
 
 def _steps(part: Part) -> Iterator[Interval]:
@@ -254,12 +227,8 @@ def _effects(trace: Trace, process: int, name: str | None) -> tuple[list[str], l
 def _cache_miss(trace: Trace) -> Iterator[Finding]:
     """Programs that a cache on disk lacked though it was filled: others were there that this run had not stored."""
     missed: dict[int, dict[str, Compile]] = defaultdict(dict)
-    layers = gathered(
-        ((row.process, cache.layer), (row, cache.state))
-        for row in trace.compiles
-        for cache in row.caches
-        if cache.layer != PROFILE
-    )
+    asked = ((row, cache) for row in trace.compiles for cache in row.caches if cache.layer != PROFILE)
+    layers = gathered(((row.process, cache.layer), (row, cache.state)) for row, cache in asked)
     hits: dict[int, set[str]] = defaultdict(set)
     for (process, _), lookups in layers.items():
         stored: set[str] = set()
@@ -279,36 +248,30 @@ def _cache_miss(trace: Trace) -> Iterator[Finding]:
         if not rows:
             continue
         first = rows[0]
-        loaded_from = len(hits[process])
         calls_back = any(cache.why == "host_callback" for cache in first.caches)
         mended = without_callback(trace, first) if calls_back else in_one_order(trace, first)
-        yield finding(
-            "cache_miss",
+        text = (
             f"{listed((row.function for row in rows), MOST_NAMED)} compiled anew although a disk cache was on, and "
-            f"filled: {loaded_from} other compile{'s were' if loaded_from > 1 else ' was'} loaded from it",
+            f"filled: {count(len(hits[process]), 'other compile was', 'other compiles were')} loaded from it"
+        )
+        about = About(
             severity="note",
-            at=trace.intervals[first.segments[0].interval],
             cost_ns=sum(row.wall_ns for row in rows),
-            location=first.caller or first.location,
             evidence=[f"{row.function}: {why}" for row in rows for why in _why_missed(row)][:MOST_NAMED],
             advice=advice_of(mended) or _cure(first),
             refs=[row.id for row in rows],
             remedies=mended or None,
         )
+        yield of_compile(trace, first, "cache_miss", text, **about)
 
 
 def _why_missed(row: Compile) -> list[str]:
     """What the caches on disk say of a compile that they lacked, each reason once."""
-    reasons = [
-        cache.why_text or (_OTHER_SIZES if cache.state == "guard_miss" else "")
-        for cache in row.caches
-        if cache.state != "hit" and (cache.written is False or cache.state != "miss")
-    ]
-    reasons += [
-        f"compiled with another {name} than most: {text}"
-        for name, text in row.components.items()
-        if text and "\n" not in text
-    ]
+    misses = (cache for cache in row.caches if cache.state != "hit")
+    lacked = (cache for cache in misses if cache.written is False or cache.state != "miss")
+    reasons = [cache.why_text or (_OTHER_SIZES if cache.state == "guard_miss" else "") for cache in lacked]
+    others = ((name, text) for name, text in row.components.items() if text and "\n" not in text)
+    reasons += [f"compiled with another {name} than most: {text}" for name, text in others]
     return list(dict.fromkeys(filter(None, reasons)))
 
 

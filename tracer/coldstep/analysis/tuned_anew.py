@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coldstep._util.expressions import expression
 from coldstep._util.figures import listed
-from coldstep.analysis.make_finding import MOST_NAMED, finding
+from coldstep.analysis.make_finding import MOST_NAMED, About, finding
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, remedies
 from coldstep.model import Autotuning, Finding, Trace
@@ -37,11 +37,7 @@ def tuned_anew(trace: Trace) -> Iterator[Finding]:
             continue
         mended = remedies(_FEWER_KEYS, Case(f"triton.tuned_anew:{kernel}", {"kernel": kernel}))
         values = listed((f"({keys})" if "," in keys else keys for keys in by_keys), MOST_NAMED)
-        yield finding(
-            "repeat_offender",
-            f"{kernel} was tuned {len(by_keys)} times, for {values}",
-            at=trace.intervals[first.interval],
-            cost_ns=sum(row.compile_ns + row.timing_ns for row in further),
-            location=first.location,
-            remedies=mended,
-        )
+        text = f"{kernel} was tuned {len(by_keys)} times, for {values}"
+        about = About(cost_ns=sum(row.compile_ns + row.timing_ns for row in further), remedies=mended)
+        at = trace.intervals[first.interval]
+        yield finding("repeat_offender", text, at=at, location=first.location, **about)

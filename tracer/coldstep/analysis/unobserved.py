@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeVar
 
 from coldstep._util.figures import count, duration, listed
+from coldstep._util.gathered import gathered
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, RECORDINGS, told_by
 from coldstep.model import Child, Trace, Unplaced
 from coldstep.pftrace.layout import NOT_TRACED
+from coldstep.rows.spans import covered
 
+Row = TypeVar("Row", Child, Unplaced)
 _STATES = {"failed": "failed", "late": "could not be attached wholly", "partial": "could not be attached wholly"}
 _LEAST_NS = 100_000_000  # of compiling by a route that was not seen: less is no compile of a program's
 HIDDEN = (COMPILES, RECOMPILES, RECORDINGS, BREAKS)
@@ -24,16 +28,10 @@ _EARLIER = "what was compiled there"  # in an earlier coldstep's note of process
 def unknown(trace: Trace, claim: str, process: int | None = None, since_ns: int | None = None) -> str | None:
     """Why nothing may be concluded from the trace (or one process of it, or what came of it after a time) not showing
     what `claim` names, one of `blind_spots.CLAIMS`; None where what it does not show was not there."""
-    why = [
-        f"the collector {row.name} {_STATES[row.state]}"
-        for row in trace.collectors
-        if claim in row.blind and process in (None, row.process)
-    ]
-    why += [
-        f"no collector watched {framework}"
-        for index, framework, collector in unwatched(trace)
-        if claim in told_by(collector) and process in (None, index)
-    ]
+    blind = (row for row in trace.collectors if claim in row.blind and process in (None, row.process))
+    why = [f"the collector {row.name} {_STATES[row.state]}" for row in blind]
+    lacking = (row for row in unwatched(trace) if process in (None, row[0]))
+    why += [f"no collector watched {framework}" for _, framework, name in lacking if claim in told_by(name)]
     if claim in HIDDEN and (route := unseen_route(trace, process, since_ns)) is not None:
         why.append(route)
     if trace.run.dropped.ledger:
@@ -55,11 +53,7 @@ def unwatched(trace: Trace) -> list[tuple[int, str, str]]:
 
 def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None = None) -> str | None:
     """How much compiling has no compile's row, and by what it was done; None where that is not worth a word."""
-    rows = [
-        row
-        for row in trace.unplaced
-        if process in (None, row.process) and (since_ns is None or row.start_ns + row.wall_ns > since_ns)
-    ]
+    rows = _since(trace.unplaced, process, since_ns)
     phases = [row for row in rows if row.what in trace.vocabulary.phases]
     programs = [row for row in rows if row.what not in trace.vocabulary.phases]
     kinds = [row for kind in (phases, programs) if sum(each.work_ns for each in kind) >= _LEAST_NS for row in kind]
@@ -67,19 +61,21 @@ def unseen_route(trace: Trace, process: int | None = None, since_ns: int | None 
         return None
     most = sorted(kinds, key=lambda row: -row.work_ns)
     what = listed((trace.vocabulary.phase(row.what) for row in most), _MOST_NAMED)
-    return f"{duration(_union(kinds))} of compiling by a route that was not seen: {what}"
+    spans = gathered((row.process, (row.start_ns, row.start_ns + row.wall_ns)) for row in kinds)
+    took = sum(map(covered, spans.values()))
+    return f"{duration(took)} of compiling by a route that was not seen: {what}"
 
 
 def untraced(trace: Trace, process: int | None = None, since_ns: int | None = None) -> list[Child]:
     """The processes below that may have compiled, and of which there is no trace here, or no whole one."""
     traced = {row.pid for row in trace.processes}
-    return [
-        row
-        for row in trace.children
-        if process in (None, row.process)
-        and (row.lost or row.pid not in traced)
-        and (since_ns is None or row.start_ns + row.wall_ns > since_ns)
-    ]
+    return [row for row in _since(trace.children, process, since_ns) if row.lost or row.pid not in traced]
+
+
+def _since(rows: Sequence[Row], process: int | None, since_ns: int | None) -> list[Row]:
+    """Those of one process, or of all, that went on after a time."""
+    own = (row for row in rows if process in (None, row.process))
+    return [row for row in own if since_ns is None or row.start_ns + row.wall_ns > since_ns]
 
 
 def untraced_before(trace: Trace) -> list[str]:
@@ -110,14 +106,3 @@ def child_words(row: Child) -> str:
     took = f"{duration(row.cpu_ns)} of processor time in " if row.cpu_ns is not None else ""
     number = f"process {row.pid}, " if row.pid else ""
     return f"{row.command or row.name} ({number}{imported}, {took}{duration(row.wall_ns)})"
-
-
-def _union(rows: Sequence[Unplaced]) -> int:
-    """How long at least one of them went on, over all processes."""
-    total = 0
-    for process in {row.process for row in rows}:
-        at = 0
-        for start, end in sorted((row.start_ns, row.start_ns + row.wall_ns) for row in rows if row.process == process):
-            total += max(0, end - max(start, at))
-            at = max(at, end)
-    return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coldstep.analysis.make_finding import of_compile
+from coldstep.analysis.make_finding import About, of_compile
 from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.rules.jax import OF_LAYERS
@@ -15,6 +15,7 @@ _LEAST_NS, _LEAST_OF_LAYERS_NS = 50_000_000, 1_000_000_000
 """Of compiling that the further turns may have taken: less is no loss. Layers are written so for good reasons, too."""
 
 _OF_LAYERS = ", each with inputs of its own"
+_ESTIMATED = "an estimate: the time of its compile, by the share of operations that further turns add"
 
 
 def unrolled_loops(trace: Trace) -> Iterator[Finding]:
@@ -31,17 +32,12 @@ def unrolled_loops(trace: Trace) -> Iterator[Finding]:
         of_jax = compile_.stack == "jax"
         id_ = f"{compile_.stack}.unrolled:{loop.location.file}:{loop.location.line}"
         mended = remedies(OF_LAYERS if of_jax and loop.layers else remedy, _case(trace, compile_, loop, id_))
-        row = of_compile(
-            trace,
-            compile_,
-            "unrolled",
+        text = (
             f"{compile_.function} holds each of {loop.turns} turns of a loop in line {loop.location.line}"
-            f"{_OF_LAYERS if loop.layers else ''}: {loop.operations} of its {loop.of} operations",
-            severity="note",
-            cost_ns=cost,
-            evidence=["an estimate: the time of its compile, by the share of operations that further turns add"],
-            remedies=mended,
+            f"{_OF_LAYERS if loop.layers else ''}: {loop.operations} of its {loop.of} operations"
         )
+        about = About(severity="note", cost_ns=cost, evidence=[_ESTIMATED], remedies=mended)
+        row = of_compile(trace, compile_, "unrolled", text, **about)
         row.location = loop.location
         yield row
 

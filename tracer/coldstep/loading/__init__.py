@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -86,9 +86,8 @@ def read(path: str | os.PathLike[str], *, step: str | None = None) -> Trace:
 def not_ours(path: str | os.PathLike[str], notes: Sequence[str]) -> str:
     """Why a file cannot be read as a trace; `notes` are its reader's remarks."""
     why = f" ({notes[0]})" if notes else ""
-    return f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again.{why}".rstrip(
-        "."
-    )
+    text = f"{path} is not a trace that coldstep wrote, or was cut before its first block: trace again.{why}"
+    return text.rstrip(".")
 
 
 def check_schema(path: str | os.PathLike[str], about: Args) -> None:
@@ -168,7 +167,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
     run = rows.run
     locations = Locations(run.root, run.cells)
     inference = infer(rows, locations, step)
-    collectors = _collectors(rows)
+    collectors = list(_collectors(rows))
     stretches = thread_stretches(rows)
     counted = not any(DISPATCHES in row.blind for row in collectors)
     time = timeline(rows, locations, stretches, counted=counted)
@@ -206,7 +205,7 @@ def _trace(rows: Rows, step: str | None) -> Trace:
         ready=_ready(rows, locations, time),
         unplaced=unplaced(rows, stretches),
         children=children(rows),
-        builds=builds(rows, time, locations),
+        builds=list(builds(rows, time, locations)),
         transfers=transfers(rows, time, locations),
         autotuning=autotuning(rows, time, compiles, locations),
         ready_after={rows.process: after} if (after := run.ready_after) is not None else {},
@@ -226,10 +225,8 @@ def _ready(rows: Rows, locations: Locations, time: Timeline) -> list[Ready]:
     if after is None or after < 1:
         return []
     steps = (row for row in time.intervals if row.kind == "step" and row.index != time.unfinished)
-    last = next(islice(steps, after - 1, None), None)
-    if last is None:
-        return []
-    return [Ready(rows.process, layout.READY, last.start_ns + last.wall_ns, None)]
+    reached = islice(steps, after - 1, after)
+    return [Ready(rows.process, layout.READY, last.start_ns + last.wall_ns, None) for last in reached]
 
 
 def _stack(args: Args, locations: Locations) -> list[Location] | None:
@@ -287,8 +284,7 @@ def _failure(rows: Rows, locations: Locations) -> dict[int, Failure]:
     return {rows.process: Failure(run.error, place, bool(run.error_in_step))}
 
 
-def _collectors(rows: Rows) -> list[CollectorRow]:
-    collectors = []
+def _collectors(rows: Rows) -> Iterator[CollectorRow]:
     announced = rows.run.collectors
     for name in [*announced, *(n for n in rows.states if n not in announced)]:
         ns, args = rows.states.get(name, (None, {}))
@@ -296,15 +292,12 @@ def _collectors(rows: Rows) -> list[CollectorRow]:
         missing = [str(text) for text in args.get("missing") or []]
         # a file from before this was said: the words alone do not tell what they hide
         blind = known_claims(args["blind"]) if "blind" in args else left_open(str(name), state, missing)
-        collectors.append(
-            CollectorRow(
-                process=rows.process,
-                name=str(name),
-                state=cast(CollectorState, state),
-                since_ns=ns - rows.start if ns is not None and state not in ("absent", "failed") else None,
-                version=text(args.get("version")),
-                missing=missing,
-                blind=blind,
-            )
+        yield CollectorRow(
+            process=rows.process,
+            name=str(name),
+            state=cast(CollectorState, state),
+            since_ns=ns - rows.start if ns is not None and state not in ("absent", "failed") else None,
+            version=text(args.get("version")),
+            missing=missing,
+            blind=blind,
         )
-    return collectors

@@ -8,8 +8,9 @@ from coldstep._util.gathered import gathered
 from coldstep.events import CHOICES, HELD_UP, TUNED
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
-from coldstep.loading.time import Timeline, union
+from coldstep.loading.time import Timeline
 from coldstep.model import Autotuning, Compile
+from coldstep.rows.spans import covered
 from coldstep.vocabulary import AUTOTUNE
 
 _MOST_HELD_UP = 0.5  # of the timing: PyTorch takes a median, which stands until half of the calls had to wait
@@ -42,8 +43,8 @@ def _row(
     outcome: dict[str, object],
     of: Compile | None,
 ) -> Autotuning:
-    whole = union([(piece.start, piece.end) for piece in pieces])
-    compiling = union([(piece.start, piece.end) for piece in pieces if CHOICES in piece.args])
+    whole = covered((piece.start, piece.end) for piece in pieces)
+    compiling = covered((piece.start, piece.end) for piece in pieces if CHOICES in piece.args)
     best, untuned = _ns(outcome.get("best_ns")), _ns(outcome.get("untuned_ns"))
     gain = max(0, untuned - best) if best is not None and untuned is not None else None
     timing = whole - compiling

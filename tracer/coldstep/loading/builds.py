@@ -27,27 +27,23 @@ def _outermost(rows: Rows, phases: Collection[str]) -> Iterator[Slice]:
             yield piece
 
 
-def builds(rows: Rows, time: Timeline, locations: Locations) -> list[Build]:
+def builds(rows: Rows, time: Timeline, locations: Locations) -> Iterator[Build]:
     """All builds of a process, in the order in which they began."""
     waits = [piece for piece in rows.slices if piece.category == _WAIT]
-    rows_: list[Build] = []
-    for piece in _outermost(rows, BUILDS):
+    for number, piece in enumerate(_outermost(rows, BUILDS)):
         waited = any(_is_within(wait, piece) for wait in waits)
         state = str(piece.args.get("state", "failed"))
-        rows_.append(
-            Build(
-                id=f"{rows.prefix}b{len(rows_)}",
-                process=rows.process,
-                name=str(piece.args.get("build", piece.name)),
-                tool=str(piece.args.get("tool", "")),
-                start_ns=piece.start - rows.start,
-                wall_ns=piece.end - piece.start,
-                state=cast(BuildState, "waited" if waited else state if state in _STATES else "failed"),
-                location=locations.read(piece.args.get("caller")),
-                interval=time.at(piece.start),
-            )
+        yield Build(
+            id=f"{rows.prefix}b{number}",
+            process=rows.process,
+            name=str(piece.args.get("build", piece.name)),
+            tool=str(piece.args.get("tool", "")),
+            start_ns=piece.start - rows.start,
+            wall_ns=piece.end - piece.start,
+            state=cast(BuildState, "waited" if waited else state if state in _STATES else "failed"),
+            location=locations.read(piece.args.get("caller")),
+            interval=time.at(piece.start),
         )
-    return rows_
 
 
 def transfers(rows: Rows, time: Timeline, locations: Locations) -> list[Transfer]:

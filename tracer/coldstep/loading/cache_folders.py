@@ -201,11 +201,9 @@ def _of_triton(path: Path, function: str, size: int) -> Entry:
 
 def _pickled(layer: str, key: str, content: bytes, size: int) -> Entry:
     entry = Entry(layer, None, key, size, None, WHOLE, _ONLY_FRAMEWORK)
-    if len(content) != size:
-        entry.state, entry.why = UNKNOWN, "too large to be looked into"
-        return entry
+    operations = islice(pickletools.genops(content), _MOST_OPERATIONS)
     try:
-        if sum(1 for _ in islice(pickletools.genops(content), _MOST_OPERATIONS)) == _MOST_OPERATIONS:
+        if len(content) != size or sum(1 for _ in operations) == _MOST_OPERATIONS:
             entry.state, entry.why = UNKNOWN, "too large to be looked into"
     except Exception as error:  # whatever a file that is no pickle makes of its reader
         entry.state, entry.why = CORRUPT, f"no whole pickle: {type(error).__name__}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from coldstep._util.arguments import flag, number, text
@@ -12,7 +12,7 @@ from coldstep._util.slotted import field, slotted
 from coldstep.events import CUDA_GRAPH, NOTHING, UNKNOWN, Args
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
-from coldstep.loading.time import Stretch, Timeline, segment_phases, union
+from coldstep.loading.time import Stretch, Timeline, segment_phases
 from coldstep.model import (
     BreakKind,
     Cache,
@@ -39,6 +39,7 @@ from coldstep.model import (
 )
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Intervals
+from coldstep.rows.spans import covered
 from coldstep.rows.variants import Candidate, Variants, counts_for_step_before, is_variant
 from coldstep.signature import nearest, signature_of
 from coldstep.vocabulary import OURS, is_of_program
@@ -56,6 +57,9 @@ class _CompileRows:
     args: Args = field(default_factory=dict)
 
 
+RowsById = dict[str, _CompileRows]
+
+
 class CompileReader:
     """Reads compiles, graph breaks, CUDA graphs and what collectors of others found, when time is known."""
 
@@ -71,7 +75,7 @@ class CompileReader:
 
     def compiles(self, stretches: list[Stretch]) -> tuple[list[Compile], DetailsById]:
         """All compiles, and what else is known of each, by its id; each interval gets the compiles in it."""
-        by_id: dict[str, _CompileRows] = {}
+        by_id: RowsById = {}
         for piece in self._rows.slices:
             if piece.category == layout.COMPILE:
                 entry = by_id.setdefault(str(piece.args.get("compile")), _CompileRows())
@@ -82,9 +86,8 @@ class CompileReader:
         phases = segment_phases(stretches)
         intervals = self._time.intervals
         at_work = {self._time.at(piece.start) for entry in by_id.values() for piece in entry.slices}
-        intervals.apart(
-            at_work | {max(0, index - 1) for index in at_work} | {graph.interval for graph in self.cuda_graphs()}
-        )
+        recorded = {graph.interval for graph in self.cuda_graphs()}
+        intervals.apart(at_work | {max(0, index - 1) for index in at_work} | recorded)
         names = _names(intervals)
         compiles: list[Compile] = []
         details = DetailsById()
@@ -101,9 +104,7 @@ class CompileReader:
             if entry.args.get("identity") and is_variant(compile_) and not self._lost(entry):
                 done[compile_id] = Candidate(compile_id, compile_.stack, name, known.signature)
         self._caches.complete(compiles, details)
-        before = {id_: by_id[id_].args.get("before") or [] for id_ in done if by_id[id_].args.get("earlier")}
-        numbers = {id_: int(number) for id_, entry in by_id.items() if (number := entry.args.get("variant"))}
-        self._tie(compiles, details, done, before, numbers)
+        self._tie({compile_.id: compile_ for compile_ in compiles}, details, done, by_id)
         return compiles, details
 
     def _lost(self, entry: _CompileRows) -> bool:
@@ -134,8 +135,7 @@ class CompileReader:
                 entry.compiles.append(follower.id)
                 followers[entry.id].append(follower)
         for entry in by_place.values():
-            spans = [(s.start_ns, s.start_ns + s.wall_ns) for c in followers[entry.id] for s in c.segments]
-            entry.cost_ns = union(spans)
+            entry.cost_ns = _in_all([segment for follower in followers[entry.id] for segment in follower.segments])
         return list(by_place.values())
 
     def cuda_graphs(self) -> list[CudaGraph]:
@@ -208,10 +208,10 @@ class CompileReader:
             reason="first",
             variant=Variant(1, int(limit) if limit is not None else None),
             outcome=cast(Outcome, str(args.get("outcome", "in_progress"))),
-            wall_ns=union([(s.start_ns, s.start_ns + s.wall_ns) for s in segments]),
+            wall_ns=_in_all(segments),
             segments=segments,
             inputs=None if "inputs" in unknown else _inputs(args.get("inputs")),
-            caches=self._caches.read(args.get("caches") or []),
+            caches=[self._caches.read(row) for row in args.get("caches") or []],
             fingerprint=text(args.get("fingerprint")),
             ir=self._graphs(compile_id, args.get("operations") or {}),
             memory=_memory(args.get("memory")),
@@ -226,9 +226,8 @@ class CompileReader:
         return graphs or None
 
     def _details(self, compile_: Compile, args: Args) -> Details:
-        failure, dynamic, room = args.get("failure"), args.get("dynamic"), args.get("room")
-        if dynamic == NOTHING:
-            dynamic = {}
+        failure, room = args.get("failure"), args.get("room")
+        dynamic = {} if args.get("dynamic") == NOTHING else args.get("dynamic")
         self._locations.read(args.get("failed_in"))  # which has the function's lines
         return Details(
             identity=str(args.get("identity", "")) or compile_.id,
@@ -272,39 +271,33 @@ class CompileReader:
             self._locations.read(args.get(key)) for key in ("location", "caller", "jittable", "made_at", "looped_at")
         )
         function, made, by = (str(args.get(key) or "") for key in ("function", "made", "by"))
-        return Within(
-            function, _inputs(args.get("arguments")), location, caller, jittable, made_at, made, by, looped_at
-        )
+        given = _inputs(args.get("arguments"))
+        return Within(function, given, location, caller, jittable, made_at, made, by, looped_at)
 
     def _tie(
-        self,
-        compiles: list[Compile],
-        details: DetailsById,
-        done: dict[str, Candidate],
-        earlier: dict[str, list[Args]],
-        numbers: dict[str, int],
+        self, compiles: dict[str, Compile], details: DetailsById, done: dict[str, Candidate], rows: RowsById
     ) -> None:
         """Say of each recompile what it replaces; what a kill left open comes last."""
-        by_id = {compile_.id: compile_ for compile_ in compiles}
         variants = Variants()
         before: dict[str, list[Signature]] = defaultdict(list)
         made = self._rows.made
         for compile_id in [*(c for c in made if c in done), *(c for c in done if c not in made)]:
-            known = details[compile_id]
+            compile_, known, args = compiles[compile_id], details[compile_id], rows[compile_id].args
             replaced = variants.add(known.identity, done[compile_id])
-            by_id[compile_id].variant.n = len(variants.of(known.identity))
+            compile_.variant.n = len(variants.of(known.identity))
             others = before[known.identity]
-            others += [signature_of(each) for each in earlier.get(compile_id, ()) if isinstance(each, dict)]
+            if args.get("earlier"):
+                others += [signature_of(each) for each in args.get("before") or [] if isinstance(each, dict)]
             candidates = [*others, *([replaced.signature] if replaced is not None else [])]
             at = nearest(candidates, known.signature) if others else len(others)
             if at < len(others):
                 known.before = others[at]
             elif replaced is not None:
                 known.previous = replaced.id
-            if replaced is not None or compile_id in earlier:
-                by_id[compile_id].reason = "recompile"
-            if compile_id in earlier:
-                by_id[compile_id].variant.n = max(by_id[compile_id].variant.n, numbers.get(compile_id, 1))
+            if replaced is not None or args.get("earlier"):
+                compile_.reason = "recompile"
+            if args.get("earlier"):
+                compile_.variant.n = max(compile_.variant.n, int(args.get("variant") or 1))
 
     def _break(self, id_: str, args: Args, broken: Compile | None, interval: int) -> GraphBreak:
         """A graph break as its arguments tell it, not counted yet."""
@@ -331,6 +324,11 @@ class CompileReader:
             hints=[str(hint) for hint in args.get("hints") or []],
             advice="",
         )
+
+
+def _in_all(segments: list[Segment]) -> int:
+    """The time in which any of them went on."""
+    return covered((segment.start_ns, segment.start_ns + segment.wall_ns) for segment in segments)
 
 
 def _bytes(value: object) -> dict[str, int]:
@@ -374,29 +372,8 @@ class CacheReader:
         self._texts: dict[tuple[str, str], str] = {}
         self._options: dict[tuple[str, str], dict[str, str]] = {}
 
-    def read(self, rows: Iterable[Args]) -> list[Cache]:
-        """The rows of one compile."""
-        return [self._row(row) for row in rows]
-
-    def complete(self, compiles: list[Compile], details: Mapping[str, Details]) -> None:
-        """When all are read: give each component its words, and each compile its unusual components."""
-        for compile_ in compiles:
-            for cache in compile_.caches:
-                for component in cache.components:
-                    named = component.name, component.hash
-                    component.text = self._texts.get(named)
-                    if named in self._options:
-                        details[compile_.id].options[component.hash] = self._options[named]
-        usual = _usual(compiles)
-        for compile_ in compiles:
-            compile_.components = {
-                component.name: component.text
-                for cache in compile_.caches
-                for component in cache.components
-                if component.name in usual[cache.layer] and usual[cache.layer][component.name] != component.hash
-            }
-
-    def _row(self, row: Args) -> Cache:
+    def read(self, row: Args) -> Cache:
+        """One row of a compile."""
         state = cast(CacheState, str(row["state"]))
         return Cache(
             layer=str(row["layer"]),
@@ -414,6 +391,24 @@ class CacheReader:
             self_ns=number(row.get("self_ns")),
         )
 
+    def complete(self, compiles: list[Compile], details: Mapping[str, Details]) -> None:
+        """When all are read: give each component its words, and each compile its unusual components."""
+        for compile_ in compiles:
+            for cache in compile_.caches:
+                for component in cache.components:
+                    named = component.name, component.hash
+                    component.text = self._texts.get(named)
+                    if named in self._options:
+                        details[compile_.id].options[component.hash] = self._options[named]
+        usual = _usual(compiles)
+        for compile_ in compiles:
+            compile_.components = {
+                component.name: component.text
+                for cache in compile_.caches
+                for component in cache.components
+                if usual.get((cache.layer, component.name), component.hash) != component.hash
+            }
+
     def _component(self, row: Args) -> Component:
         component = Component(str(row["name"]), str(row["hash"]), None)
         if "text" in row:
@@ -424,15 +419,13 @@ class CacheReader:
         return component
 
 
-def _usual(compiles: list[Compile]) -> dict[str, dict[str, str]]:
+def _usual(compiles: list[Compile]) -> dict[tuple[str, str], str]:
     """By layer and name, the hash that most compiles have of each component that is not the program itself."""
-    seen: dict[str, dict[str, Counter[str]]] = {}
-    for compile_ in compiles:
-        for cache in compile_.caches:
-            names = seen.setdefault(cache.layer, {})
-            for component in cache.components:
-                if not is_of_program(component.name):
-                    names.setdefault(component.name, Counter())[component.hash] += 1
-    return {
-        layer: {name: hashes.most_common(1)[0][0] for name, hashes in names.items()} for layer, names in seen.items()
-    }
+    hashes = gathered(
+        ((cache.layer, component.name), component.hash)
+        for compile_ in compiles
+        for cache in compile_.caches
+        for component in cache.components
+        if not is_of_program(component.name)
+    )
+    return {named: Counter(several).most_common(1)[0][0] for named, several in hashes.items()}

@@ -95,12 +95,9 @@ def _made(rows: Rows) -> list[Made]:
 
 def _to_ask_for(rows: Rows, locations: Locations) -> str | None:
     """The function of the user's that took longest to compile, as --step takes it."""
-    longest: Slice | None = None
-    for piece in rows.slices:
-        if piece.category != layout.COMPILE or piece.args.get("origin", "user") != "user":
-            continue
-        if longest is None or piece.end - piece.start > longest.end - longest.start:
-            longest = piece
+    compiles = (piece for piece in rows.slices if piece.category == layout.COMPILE)
+    users = (piece for piece in compiles if piece.args.get("origin", "user") == "user")
+    longest = max(users, key=lambda piece: piece.end - piece.start, default=None)
     return _as_step_takes_it(rows, locations, longest) if longest is not None else None
 
 

@@ -98,13 +98,9 @@ class Rows:
         self._profiled: dict[int, list[_ProfilerSlice]] = defaultdict(list)
         self._folding = Folding(process, self.ledger, self.slices)
         self._working = 0  # how many slices of phases and compiles are open
-        self._is_whole = False
-        self._last = 0
-
-    @property
-    def is_whole(self) -> bool:
+        self.is_whole = False
         """Whether the trace ended, and was not cut."""
-        return self._is_whole
+        self._last = 0
 
     @property
     def folded(self) -> list[Alike]:
@@ -162,7 +158,7 @@ class Rows:
 
     def close(self, now: int = 0) -> None:
         """The file ends here, and with it all that is still open; `now`, where the process still runs."""
-        if not self._is_whole:
+        if not self.is_whole:
             self.stop = max(self._last, self.start, now)
         for slices in self._open.values():
             for piece in slices:
@@ -194,7 +190,7 @@ class Rows:
             closed.args |= row.args
             self._working -= _works(closed)
             if closed.category == layout.TRACE:
-                self.args, self.stop, self._is_whole = closed.args, row.ns, True
+                self.args, self.stop, self.is_whole = closed.args, row.ns, True
             elif closed.category == layout.STEP:
                 step = StepRow(*layout.parse_step(closed.name), closed.start, closed.end, closed.args)
                 home, quiet = int(self.args.get("tid", 0)), not (self._working or row.flows)
@@ -265,9 +261,6 @@ class Rows:
         elif (take := _INSTANTS.get(row.name)) is not None:
             take(self, row)
 
-    def _ended(self, row: EventRow) -> None:
-        self.args |= row.args
-
     def _step_began(self, row: EventRow) -> None:
         self.began.append(StepRow(str(row.args["name"]), int(row.args["n"]), row.ns, row.ns, row.args))
 
@@ -308,7 +301,7 @@ _INSTANTS: dict[str, Callable[[Rows, EventRow], object]] = {
     layout.CLOCK: Rows._clock,
     layout.COLLECTOR: Rows._collector,
     layout.LINES: lambda rows, row: rows.lines.append(row.args),
-    layout.ENDED: Rows._ended,
+    layout.ENDED: lambda rows, row: rows.args.update(row.args),
 }
 """By name of an instant, what takes it in."""
 

@@ -14,7 +14,7 @@ from coldstep.loading.folding import FOLDED, holds
 from coldstep.loading.lines import name_by_lines
 from coldstep.loading.row_types import StepRow
 from coldstep.loading.slices import Locations, Rows
-from coldstep.model import UNATTRIBUTED, InferredBy, Interval, IntervalKind, Measures, Wait
+from coldstep.model import UNATTRIBUTED, Interval, IntervalKind, Measures, Wait
 from coldstep.pftrace import layout
 from coldstep.rows.intervals import Alike, Intervals, Part, end_ns
 from coldstep.rows.ledger import within
@@ -47,21 +47,13 @@ class Timeline:
         return self.intervals.at(ns - self.start)
 
 
-@slotted
-class _Steps:
-    """The steps that are intervals, in order of time; `unfinished`: the last one was still open where the file ends."""
-
-    rows: list[StepRow]
-    unfinished: bool
-
-
 def timeline(rows: Rows, locations: Locations, stretches: list[Stretch], *, counted: bool) -> Timeline:
     """All that is known of a process's time; `counted`: the calls that left JAX's fast path were seen."""
-    steps = _steps(rows)
-    parts = _intervals(rows, steps, counted)
+    steps, unfinished = _steps(rows)
+    parts = _intervals(rows, steps, unfinished, counted)
     intervals = Intervals(parts)
     nameless = _fill_phases(rows, parts)
-    made = Timeline(intervals, rows.start, len(intervals) - 1 if steps.unfinished else None)
+    made = Timeline(intervals, rows.start, len(intervals) - 1 if unfinished else None)
     owners = _owners(rows, made)
     rows.nameless = [each for each in nameless if rows.waits and each[0].index not in owners]
     _fill_waits(rows, made, owners, stretches)
@@ -109,39 +101,28 @@ def segment_phases(stretches: list[Stretch]) -> dict[int, dict[str, int]]:
     return {segment: dict(shares) for segment, shares in phases.items()}
 
 
-def union(spans: list[tuple[int, int]]) -> int:
-    """The length of the union of the spans."""
-    total = at = 0
-    for start, end in sorted(spans):
-        total += max(0, end - max(start, at))
-        at = max(at, end)
-    return total
-
-
 def _marked(rows: Rows) -> list[StepRow]:
     """The slices of steps that count: where the program marks its steps, from when it began to, none were inferred."""
     return [step for step in rows.steps if not step.is_inferred] if rows.is_marked else rows.steps
 
 
-def _steps(rows: Rows) -> _Steps:
+def _steps(rows: Rows) -> tuple[list[StepRow], bool]:
+    """The steps that are intervals, in order of time; whether the last one was still open where the file ends."""
     steps = _marked(rows)
     began = {(step.name, step.n) for step in rows.began}
     whole = began & {(step.name, step.n) for step in steps}
-    cut = [
-        step
-        for step in rows.began
-        if (step.name, step.n) not in whole and not any(holds(run, step) for run in rows.folded)
-    ]
+    unseen = (step for step in rows.began if (step.name, step.n) not in whole)
+    cut = [step for step in unseen if not any(holds(run, step) for run in rows.folded)]
     unfinished = False
     for step in cut[-1:]:
         ended = rows.ended.get((step.name, step.n))
         unfinished = ended is None
         step.end = ended.ns if ended is not None else rows.stop
         step.args |= ended.args if ended is not None else {}
-    return _Steps(sorted([*steps, *cut], key=lambda step: step.start), unfinished)
+    return sorted([*steps, *cut], key=lambda step: step.start), unfinished
 
 
-def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
+def _intervals(rows: Rows, steps: list[StepRow], unfinished: bool, counted: bool) -> list[Part]:
     """Before, steps, between, after: without a gap from the trace's start to its end."""
     intervals: list[Part] = []
     index = 0
@@ -166,13 +147,15 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
         return interval
 
     at = rows.start
-    units: list[StepRow | Alike] = [*steps.rows, *rows.folded]
+    units: list[StepRow | Alike] = [*steps, *rows.folded]
     for step in sorted(units, key=attrgetter("start")):
+        args = step.shape.args if isinstance(step, Alike) else step.args
+        measures = cast(Measures, str(args.get("measures", "dispatch")))
+        counts = counted and (step.by is None or step.by.rule == "sync")  # whether it says how many left the fast path
+        dispatches = int(args.get("python_dispatches", 0)) if counts else None
         if isinstance(step, Alike):
             step.index, step.zero = index, rows.start
-            step.measures = cast(Measures, str(step.shape.args.get("measures", "dispatch")))
-            counts = counted and _counts_dispatches(step.by)
-            step.python_dispatches = int(step.shape.args.get("python_dispatches", 0)) if counts else None
+            step.measures, step.python_dispatches = measures, dispatches
             intervals.append(step)
             index += len(step)
             at = step.end_ns + rows.start
@@ -182,18 +165,11 @@ def _intervals(rows: Rows, steps: _Steps, counted: bool) -> list[Part]:
         interval.step, interval.name = step.n, step.name
         interval.source = "inferred" if step.is_inferred else "marked"
         interval.inferred_by = step.by
-        interval.measures = cast(Measures, str(step.args.get("measures", "dispatch")))
-        counts = counted and _counts_dispatches(step.by)
-        interval.python_dispatches = int(step.args.get("python_dispatches", 0)) if counts else None
+        interval.measures, interval.python_dispatches = measures, dispatches
         at = step.end
-    if not steps.unfinished:
+    if not unfinished:
         add("after" if intervals else "before", at, rows.stop)
     return intervals
-
-
-def _counts_dispatches(by: InferredBy | None) -> bool:
-    """Whether a step says how many calls left the fast path in it."""
-    return by is None or by.rule == "sync"
 
 
 def _fill_phases(rows: Rows, intervals: list[Part]) -> list[tuple[Interval, int, int]]:

@@ -17,6 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from coldstep._util.gathered import gathered
 from coldstep._util.installed import offers
 from coldstep._util.slotted import field, slotted
 from coldstep.blind_spots import left_open
@@ -268,11 +269,10 @@ class _Process:
         """Hand a line to whom it is for."""
         self.ns = max(self.ns, line.ns)
         self.first_ns = self.first_ns or line.ns
-        taken = False
-        for reading in self.readings:  # each has its own idea of where something ends
-            if reading.reader.read(line):
-                reading.used = taken = True
-        return taken
+        taken = [reading for reading in self.readings if reading.reader.read(line)]  # each knows where its own ends
+        for reading in taken:
+            reading.used = True
+        return bool(taken)
 
     def may_be(self, line: Carried) -> bool:
         """Whether a line that names this number, rank and worker can be its own. A rank is started again with another
@@ -297,12 +297,8 @@ class _Process:
         """Keep, of several readings of the same, the fullest one."""
         for reading in self.readings:
             reading.seen = reading.reader.end()
-        best: dict[str, _Reading] = {}
-        for reading in (each for each in self.readings if each.seen is not None):
-            known = best.get(reading.reader.name)
-            if known is None or known.fullness < reading.fullness:
-                best[reading.reader.name] = reading
-        self.readings = list(best.values())
+        by_name = gathered((row.reader.name, row) for row in self.readings if row.seen is not None)
+        self.readings = [max(rows, key=attrgetter("fullness")) for rows in by_name.values()]
         if any(reading.seen is not None and reading.seen.cut for reading in self.readings):
             self.complaints.append(f"{what} is cut, or its program ended there: in the middle of a compile")
 

@@ -60,6 +60,15 @@ def by_end(several: Sequence[Spans]) -> Spans:
     return several[0] if len(several) == 1 else Spans(merge(*several, key=itemgetter(1)))
 
 
+def covered(spans: Iterable[Span]) -> int:
+    """How long at least one of them goes on."""
+    total = at = 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, at))
+        at = max(at, end)
+    return total
+
+
 def ends_of(several: Sequence[Spans]) -> array[int]:
     """When they end, in order of time."""
     return several[0].ends if len(several) == 1 else array("q", merge(*(spans.ends for spans in several)))

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from coldstep._util.figures import count, duration, listed, numbers, percent, size
 from coldstep._util.gathered import added_up, gathered
 from coldstep.job.waits import IDLE, summed
-from coldstep.loading.time import union
 from coldstep.model import UNATTRIBUTED, Compile, Interval, Segment, Trace, Transfer, Waiting
 from coldstep.pftrace.layout import FROM_LOG
 from coldstep.recording.device_tracks import EXECUTE
 from coldstep.rows.intervals import Alike, Part, Steps, before, end_ns, kinds, parts, phases_of, unit
 from coldstep.rows.processes import name as name_of
+from coldstep.rows.spans import covered
 from coldstep.vocabulary import EAGER, IMPORTS, OURS, TRANSFERS, Vocabulary
 from coldstep_viewers.safe_text import short
 
@@ -327,7 +327,7 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         eager=_eager_by_line(outermost),
         rest=rest,
         compiles=[
-            (row, union([(segment.start_ns, segment.start_ns + segment.wall_ns) for segment in inside]))
+            (row, covered((segment.start_ns, segment.start_ns + segment.wall_ns) for segment in inside))
             for row, inside in outermost
             if inside and row.origin != "eager"
         ],

@@ -14,7 +14,7 @@ from coldstep._util.slotted import field, slotted
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import COMPILES
 from coldstep.errors import ColdstepError
-from coldstep.model import UNATTRIBUTED, Compile, Cost, Interval, Settling, Trace
+from coldstep.model import UNATTRIBUTED, Compile, Interval, Settling, Trace
 from coldstep.rows.intervals import kinds
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import OURS, Vocabulary
@@ -32,6 +32,9 @@ _STABLEHLO = re.compile(r"\"?stablehlo\.(?!constant\b|return\b)[a-z_]+\"?[ (]")
 _NEW_INPUTS = "new inputs"
 _RUNNING = ("execute", UNATTRIBUTED)
 _NOT_TOLD = ("words", "reasons", "steady_phases", "steady_spread_ns", "walls_ns")  # as they are, in JSON
+
+
+Steps = Sequence[Interval]
 
 
 class NotComparable(ColdstepError, ValueError):
@@ -170,11 +173,13 @@ def figures_of(path: str, trace: Trace, name: str) -> StackRow:
     if len(trace.processes) > 1:
         row.reasons["rank"] = f"process {process}, whose first step took longest, of {len(trace.processes)}"
     row.settled_at_step = settling.settled_at_step if settling is not None else None
+    if cost is not None:
+        row.steady_ns, row.steady_spread_ns = cost.steady_step_ns, cost.steady_spread_ns
     row.walls_ns = [step.wall_ns for step in _unsteady(steps)]
     _first(row, trace, steps)
     in_call = all(trace.vocabulary.in_call(each.stack) for each in run)
-    _second(row, trace, steps, settling, cost, unseen, in_call)
-    _steady(row, trace, steps, settling, cost, run, in_call)
+    _second(row, trace, steps, settling, unseen, in_call)
+    _steady(row, trace, steps, settling, run, in_call)
     row.phases = dict(_shares(step for step in steps if step.label != "steady"))
     _programs(row, trace, own, run, unseen if steps else unseen or "no step was finished")
     _memory(row, trace, process, steps, run)
@@ -241,11 +246,8 @@ def _ending(trace: Trace) -> str:
     open_ = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     if open_ is not None:
         parts.append(f"step {open_.step} was not finished after {duration(open_.wall_ns)}")
-    parts += [
-        f"{row.function} was still being compiled after {duration(row.wall_ns)}"
-        for row in trace.compiles
-        if row.outcome == "in_progress"
-    ]
+    begun = (row for row in trace.compiles if row.outcome == "in_progress")
+    parts += [f"{row.function} was still being compiled after {duration(row.wall_ns)}" for row in begun]
     return "; ".join(parts).replace("\n", " ")
 
 
@@ -258,13 +260,7 @@ def _first(row: StackRow, trace: Trace, steps: Sequence[Interval]) -> None:
 
 
 def _second(
-    row: StackRow,
-    trace: Trace,
-    steps: Sequence[Interval],
-    settling: Settling | None,
-    cost: Cost | None,
-    unseen: str | None,
-    in_call: bool,
+    row: StackRow, trace: Trace, steps: Steps, settling: Settling | None, unseen: str | None, in_call: bool
 ) -> None:
     if len(steps) < 2:
         row.reasons["second"] = "there is none"
@@ -277,29 +273,21 @@ def _second(
     ]
     if not parts:
         parts.append("compiled nothing" if unseen is None else f"nothing was seen to compile ({unseen})")
-        steady = cost.steady_step_ns if cost is not None else None
-        if steady and second.wall_ns > _SLOW_SECOND * steady:
+        if row.steady_ns and second.wall_ns > _SLOW_SECOND * row.steady_ns:
             more = excess(_shares([second], in_call), _average(steps, in_call), trace.vocabulary)
             longer = f", longer by {listed(more)}" if more else ""
-            parts.append(f"{second.wall_ns / steady:.1f} times a steady step{longer}")
+            parts.append(f"{second.wall_ns / row.steady_ns:.1f} times a steady step{longer}")
     row.reasons["second"] = "; ".join(parts)
 
 
 def _steady(
-    row: StackRow,
-    trace: Trace,
-    steps: Sequence[Interval],
-    settling: Settling | None,
-    cost: Cost | None,
-    compiles: Sequence[Compile],
-    in_call: bool,
+    row: StackRow, trace: Trace, steps: Steps, settling: Settling | None, compiles: Sequence[Compile], in_call: bool
 ) -> None:
     steady = [step for step in steps if step.label == "steady"]
-    if cost is None or cost.steady_step_ns is None:
+    if row.steady_ns is None:
         why = settling.why if settling is not None else None
         row.reasons["steady"] = why or f"{count(len(steady), 'steady step')}, and a median takes {_MIN_STEADY}"
         return
-    row.steady_ns, row.steady_spread_ns = cost.steady_step_ns, cost.steady_spread_ns
     row.steady_phases = _average(steps)
     spread = f" {scatter(row.steady_ns, row.steady_spread_ns)}" if row.steady_spread_ns is not None else ""
     parts = [f"median of {len(steady)}{spread}, from step {steady[0].step} on"]
@@ -328,11 +316,8 @@ def excess(
     gap = sum(phases.values()) - sum(beside.values())
     more = Counter(phases)
     more.subtract(beside)
-    return [
-        f"{duration(ns)} {vocabulary.phase(name)}"
-        for name, ns in more.most_common(_MAX_PHASES)
-        if name not in without and ns >= _GAP_SHARE * gap > 0
-    ]
+    most = ((name, ns) for name, ns in more.most_common(_MAX_PHASES) if ns >= _GAP_SHARE * gap > 0)
+    return [f"{duration(ns)} {vocabulary.phase(name)}" for name, ns in most if name not in without]
 
 
 def _average(steps: Sequence[Interval], in_call: bool = False) -> dict[str, int]:
@@ -437,11 +422,8 @@ def _operations(row: StackRow, trace: Trace, run: Sequence[Compile]) -> None:
 def _memory(row: StackRow, trace: Trace, process: int, steps: Sequence[Interval], compiles: Sequence[Compile]) -> None:
     peak = max(((step.rss_bytes, step.step) for step in steps if step.rss_bytes is not None), default=None)
     device = max((step.device_bytes for step in steps if step.device_bytes is not None), default=None)
-    earlier = [
-        each.rss_bytes
-        for each in trace.intervals[: steps[0].index if steps else 0]
-        if each.process == process and each.rss_bytes is not None
-    ]
+    before = (each for each in trace.intervals[: steps[0].index if steps else 0] if each.process == process)
+    earlier = [each.rss_bytes for each in before if each.rss_bytes is not None]
     programs = [(each.memory.whole_bytes, each.function) for each in compiles if each.memory is not None]
     largest = max(programs, default=None)
     row.memory = {

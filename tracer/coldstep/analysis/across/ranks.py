@@ -8,7 +8,7 @@ from coldstep._util.figures import duration
 from coldstep._util.gathered import summed
 from coldstep._util.median import median
 from coldstep._util.slotted import slotted
-from coldstep.analysis.make_finding import finding, in_step
+from coldstep.analysis.make_finding import About, finding, in_step
 from coldstep.model import Finding, Interval, Trace
 from coldstep.pftrace.layout import COLLECTIVE
 from coldstep.rows.intervals import Part, kinds, parts, phases_of
@@ -100,15 +100,9 @@ def _straggler(trace: Trace, rows: list[_Turn]) -> Finding | None:
         f"{f' and {duration(row.slept_ns)} asleep' if slept > compiled else ''} in a step of {duration(row.wall_ns)}"
         for row in rows
     ]
-    return finding(
-        "straggler",
-        text,
-        at=slowest.step,
-        cost_ns=sum(waits) or longer,
-        evidence=evidence,
-        advice=_asleep(slowest) if slept > compiled else _COMPILES,
-        refs=list(slowest.step.compiles),
-    )
+    advice, refs = _asleep(slowest) if slept > compiled else _COMPILES, list(slowest.step.compiles)
+    about = About(cost_ns=sum(waits) or longer, evidence=evidence, advice=advice, refs=refs)
+    return finding("straggler", text, at=slowest.step, **about)
 
 
 def _asleep(row: _Turn) -> str:

@@ -63,11 +63,8 @@ def key_differences(
         return []
     old, new = ({row.name: row for row in components} for components in (before, after))
     unlike = [name for name in _CONFIGURATIONS if (name in old) != (name in new)]
-    names = [
-        name
-        for name in {**old, **new}
-        if _hash(old.get(name)) != _hash(new.get(name)) and name.partition("[")[0] not in unlike
-    ]
+    other = (name for name in {**old, **new} if _hash(old.get(name)) != _hash(new.get(name)))
+    names = [name for name in other if name.partition("[")[0] not in unlike]
     differing: list[Difference] = []
     parts = [name for name in names if is_of_program(name)]
     for name in names:
@@ -125,25 +122,19 @@ def _first_difference(before: str | None, after: str | None) -> tuple[str | None
 
 def _of_options(before: str | None, after: str | None) -> list[Difference]:
     """Compile options line by line; where their texts do not tell, as one."""
-    old, new = _lines(before), _lines(after)
-    differences = [
-        Difference(f"{_OPTIONS}.{name}", old.get(name), new.get(name))
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    ]
-    return differences or [Difference(_OPTIONS, None, None)]
+    return _each(f"{_OPTIONS}.{{}}", _lines(before), _lines(after)) or [Difference(_OPTIONS, None, None)]
 
 
 def _of_configuration(name: str, before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> list[Difference]:
     """A configuration option by option; where they are not known of both, as one."""
-    if before is None or after is None:
-        return [Difference(name, None, None)]
-    differences = [
-        Difference(f"{name}[{option}]", before.get(option), after.get(option))
-        for option in {**before, **after}
-        if before.get(option) != after.get(option)
-    ]
+    differences = _each(f"{name}[{{}}]", before, after) if before is not None and after is not None else []
     return differences or [Difference(name, None, None)]
+
+
+def _each(form: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+    """What has another value than before, each by its name in that form."""
+    unlike = (name for name in {**before, **after} if before.get(name) != after.get(name))
+    return [Difference(form.format(name), before.get(name), after.get(name)) for name in unlike]
 
 
 def _lines(text: str | None) -> dict[str, str]:

@@ -56,9 +56,8 @@ def pairs(earlier: list[Asked], later: list[Asked]) -> Iterator[tuple[Asked | No
         yield before, row
     # what AOTAutograd's cache gave back whole was asked of none below it, or without the parts' names
     whole = {row.compile.id for row in later if (row.cache.layer, row.cache.state) == (WHOLE_LAYER, "hit")}
-    instead = {
-        before.compile.id for row in later if row.compile.id in whole and (before := partner.get(id(row))) is not None
-    }
+    before_them = (partner.get(id(row)) for row in later if row.compile.id in whole)
+    instead = {before.compile.id for before in before_them if before is not None}
     for row in earlier:
         if id(row) not in taken and not (row.compile.id in instead and row.cache.layer != WHOLE_LAYER):
             yield row, None

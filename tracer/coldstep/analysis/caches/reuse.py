@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from coldstep._util.gathered import added_up
 from coldstep._util.slotted import slotted
 from coldstep.analysis.caches.keys import CACHE_FOLDER, COMPUTATION, WITH_PLACES, Difference, key_differences
 from coldstep.analysis.caches.pairs import COVERED, GRAPHS, WHOLE_LAYER, Asked, asked, pairs, same_program
@@ -23,6 +24,8 @@ SCHEMA = "coldstep-cache/1"
 BEFORE = "before the trace"
 HIT, MISSED, NOT_WRITTEN, BYPASSED, OFF = "hit", "missed", "not_written", "bypassed", "off"
 NEW, GONE, COSMETIC = "new", "gone", "cosmetic"
+_UNASKED = {"off": OFF, "bypass": BYPASSED}
+"""By the state of a cache that was not asked, what becomes of a program."""
 
 _WHY = {
     BEFORE: "no cache covers it",
@@ -151,24 +154,17 @@ def compared(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> 
         if after is not None and program.verdict != HIT:
             program.cost_ns = sum(_covered(after, own).values())
         programs.append(program)
-    loads, load = Counter[str](), 0
-    for row in asked(later, other):
-        if row.cache.state == "hit":
-            taken = _taken(_covered(row, own), row.cache.load_ns or 0)
-            loads.update(taken)
-            load += sum(taken.values())
-    again, second = _ledger(later, other, loads, load)
+    hits = (row for row in asked(later, other) if row.cache.state == "hit")
+    loads = added_up(_taken(_covered(row, own), row.cache.load_ns or 0) for row in hits)
+    again, second = _ledger(later, other, loads, loads.total())
     second.saved_ns = sum(row.cache.saved_ns or 0 for row in asked(later, other))
     return Reuse(programs, again, second, unseen_route(earlier, process) or unseen_route(later, other))
 
 
 def missed(earlier: Trace, later: Trace, process: int = 0, other: int = 0) -> list[Program]:
     """What the later run compiled again: programs that the earlier one had asked the same cache for."""
-    off = {
-        (row.compile.id, row.cache.layer, row.cache.part)
-        for row in asked(earlier, process)
-        if row.cache.state in ("off", "bypass")
-    }
+    unasked = (row for row in asked(earlier, process) if row.cache.state in _UNASKED)
+    off = {(row.compile.id, row.cache.layer, row.cache.part) for row in unasked}
     return [
         row
         for row in compared(earlier, later, process, other).programs
@@ -184,16 +180,11 @@ def _foretold(row: Asked, *, late: bool) -> Program:
     cache = row.cache
     if cache.state == "hit" or (cache.written and cache.state in ("miss", "guard_miss", "unreadable")):
         return _program(row, None, HIT)
-    if cache.state == "off":
-        if late and cache.why == "disabled" and cache.key:
-            words = "it was compiled before the cache's directory was set"
-            return _program(row, None, OFF, why="late", why_text=words)
-        return _program(row, None, OFF, why=cache.why, why_text=cache.why_text)
-    if cache.state == "bypass":
-        return _program(row, None, BYPASSED, why=cache.why, why_text=cache.why_text)
-    if cache.written is False:
-        return _program(row, None, NOT_WRITTEN, why=cache.why, why_text=cache.why_text)
-    return _program(row, None, MISSED, why=cache.why, why_text=cache.why_text or "whether it was stored was not seen")
+    if cache.state == "off" and late and cache.why == "disabled" and cache.key:
+        return _program(row, None, OFF, why="late", why_text="it was compiled before the cache's directory was set")
+    verdict = _UNASKED.get(cache.state, NOT_WRITTEN if cache.written is False else MISSED)
+    unseen = "whether it was stored was not seen" if verdict == MISSED else ""
+    return _program(row, None, verdict, why=cache.why, why_text=cache.why_text or unseen)
 
 
 def _program(
@@ -232,19 +223,16 @@ def _verdict(before: Asked | None, after: Asked | None, earlier: Trace, later: T
     cache = after.cache
     if cache.state == "hit":
         return _program(before, after, HIT)
-    if cache.state in ("off", "bypass"):
-        verdict = OFF if cache.state == "off" else BYPASSED
-        return _program(before, after, verdict, why=cache.why, why_text=cache.why_text)
+    if cache.state in _UNASKED:
+        return _program(before, after, _UNASKED[cache.state], why=cache.why, why_text=cache.why_text)
     if before is None:
         return _program(None, after, NEW)
     if cache.layer == "inductor.cpp":
         loaded = any(row.layer == GRAPHS and row.state == "hit" for row in after.compile.caches)
         return _program(before, after, MISSED, why_text=_KERNELS_LOST if loaded else "kernels of graphs not loaded")
     same = same_program(before, after)
-    changes = []
-    if not same or cache.state == "guard_miss":
-        signatures = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
-        changes = differences(*signatures)
+    signatures = earlier.details[before.compile.id].signature, later.details[after.compile.id].signature
+    changes = differences(*signatures) if not same or cache.state == "guard_miss" else []
     changes = [each for each in changes if each.mechanism not in _IN_NO_KEY]
     # what describes the graph follows from all else
     changes = [each for each in changes if each.mechanism not in ("graph", "unknown")] or changes
@@ -283,11 +271,8 @@ def _shared_with_inductor(row: Asked) -> list[Component]:
     if row.cache.layer != WHOLE_LAYER:
         return []
     inductors = next((cache for cache in row.compile.caches if cache.layer == GRAPHS and cache.components), None)
-    return [
-        each
-        for each in (inductors.components if inductors is not None else ())
-        if not is_of_program(each.name) and not each.name.startswith("fx_kwargs")
-    ]
+    shared = (each for each in (inductors.components if inductors is not None else ()) if not is_of_program(each.name))
+    return [each for each in shared if not each.name.startswith("fx_kwargs")]
 
 
 def _in_words(before: Asked, after: Asked, differ: list[Difference]) -> str:
@@ -361,11 +346,9 @@ def _ledger(trace: Trace, process: int, saved: Counter[str], load_ns: int) -> tu
     cut = {phase: min(max(0, ns), spent[phase]) for phase, ns in saved.items()}
     loadable = {phase for phases in COVERED.values() for phase in phases}
     again = [
-        Again(phase, ns - cut.get(phase, 0), _WHY.get(phase, _NOT_LOADED if phase in loadable else _NO_CACHE))
-        for phase, ns in spent.items()
-        if ns > cut.get(phase, 0)
+        Again(phase, ns, _WHY.get(phase, _NOT_LOADED if phase in loadable else _NO_CACHE))
+        for phase, ns in (spent - Counter(cut)).most_common()
     ]
-    again.sort(key=lambda each: -each.ns)
     paid = sum(each.ns for each in again)
     saved_ns = max(0, sum(cut.values()) - load_ns)
     return again, SecondRun(paid + load_ns + unattributed, paid, load_ns, saved_ns, unattributed)

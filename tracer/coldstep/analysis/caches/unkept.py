@@ -53,14 +53,9 @@ def unkept(trace: Trace) -> Iterator[Finding]:
         if row.wall_ns < _LEAST_NS or (cache.why == "threshold" and small < _MOST * whole):
             continue
         reason = " ".join((cache.why_text.partition("\n")[0] or UNWRITTEN.get(cache.why or "", "")).split())
-        yield of_compile(
-            trace,
-            row,
-            "cache_miss",
-            f"each process compiles {row.function} anew: {_named(cache.layer)} does not keep it ({reason})",
-            severity="note",
-            remedies=_remedies(trace, row, cache, reason),
-        )
+        text = f"each process compiles {row.function} anew: {_named(cache.layer)} does not keep it ({reason})"
+        mended = _remedies(trace, row, cache, reason)
+        yield of_compile(trace, row, "cache_miss", text, severity="note", remedies=mended)
 
 
 def _without(row: Compile) -> Cache | None:

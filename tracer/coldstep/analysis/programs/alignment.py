@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from math import prod
+from operator import attrgetter
 
 from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
@@ -154,14 +155,20 @@ class _Program:
         }
 
 
-def _order(node: Node) -> int:
-    return node.order
+_order = attrgetter("order")
+
+
+def _way(node: Node, number: int) -> Iterator[Node]:
+    """A node, and behind each that moves values what it moves."""
+    yield node
+    while node.op in _MOVES:
+        node, number = node.operands[number if node.op == "optimization_barrier" else 0]
+        yield node
 
 
 def _source(node: Node, number: int) -> Node:
-    while node.op in _MOVES:
-        node, number = node.operands[number if node.op == "optimization_barrier" else 0]
-    return node
+    *_, source = _way(node, number)
+    return source
 
 
 def _is_anchor(node: Node) -> bool:
@@ -295,13 +302,9 @@ class _Alignment:
         )
         for (who, kept, flat), pairs in sorted(by_shape.items(), key=lambda item: -len(item[1])):
             operations = _listed(Counter(node.op for node, _ in pairs))
-            data = self._data(kept)
-            yield Difference(
-                "shape",
-                f"{names[who]} flattens {_by(kept)}{data} into {flat}, where {names[1 - who]} keeps the dimensions"
-                f" apart: {operations}",
-                [Place([left.spot], [right.spot]) for left, right in pairs],
-            )
+            text = f"{names[who]} flattens {_by(kept)}{self._data(kept)} into {flat}, where {names[1 - who]} keeps the "
+            text += f"dimensions apart: {operations}"
+            yield Difference("shape", text, [Place([left.spot], [right.spot]) for left, right in pairs])
 
     def _data(self, dims: Dims) -> str:
         for side in (self.a, self.b):
@@ -401,24 +404,17 @@ class _Alignment:
         for pair, (left, right) in zip(self.pairs, self.regions, strict=True):
             values = [_values(side, [*nodes, anchor]) for side, nodes, anchor in
                       ((self.a, left, pair[0]), (self.b, right, pair[1]))]  # fmt: skip
+            counters = [[node for node in nodes if node.op == "iota"] for nodes in values]
             for who in (0, 1):
-                tables = [node for node in values[who] if node.table]
-                theirs = Counter(node.table for node in values[1 - who])
-                for table in tables:
-                    if theirs[table.table]:
-                        continue
-                    computed = [node for node in values[1 - who] if node.op == "iota"]
-                    if any(node.op == "iota" for node in values[who]):
-                        computed = []
+                theirs = {node.table for node in values[1 - who]}
+                computed = [] if counters[who] else counters[1 - who]
+                for table in (node for node in values[who] if node.table and node.table not in theirs):
                     place = ([table], computed) if who == 0 else (computed, [table])
                     by_table[who, f"{table.table} ({table.type})", "iota" if computed else ""].append(place)
         for (who, table_words, how), places in by_table.items():
             other = f"{names[1 - who]} computes it with {how}" if how else f"{names[1 - who]} has no such table"
-            yield Difference(
-                "constant",
-                f"{names[who]} holds the literal table {table_words}; {other}",
-                [Place(_spots(one), _spots(two)) for one, two in places],
-            )
+            text = f"{names[who]} holds the literal table {table_words}; {other}"
+            yield Difference("constant", text, [Place(_spots(one), _spots(two)) for one, two in places])
 
     def layouts(self, names: tuple[str, str]) -> Iterator[Difference]:
         """Inputs that one program transposes before it uses them."""
@@ -486,14 +482,8 @@ def _values(side: _Program, nodes: list[Node]) -> list[Node]:
 
 def _transposed_inputs(anchor: Node) -> int:
     """How many operands are an input that is transposed on its way."""
-    count = 0
-    for node, number in anchor.operands:
-        turned = False
-        while node.op in _MOVES:
-            turned |= node.op == "transpose"
-            node, number = node.operands[number if node.op == "optimization_barrier" else 0]
-        count += turned and node.op == INPUT
-    return count
+    ways = [[node.op for node in _way(*operand)] for operand in anchor.operands]
+    return sum(ops[-1] == INPUT and "transpose" in ops for ops in ways)
 
 
 def _spots(nodes: Iterable[Node]) -> list[Spot]:

@@ -8,9 +8,11 @@ line: `structure` looks at their dataflow.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import count
+from operator import eq
 
 from coldstep._util.gathered import gathered
 from coldstep._util.slotted import field, slotted
@@ -124,22 +126,15 @@ def pairs(old: Trace, new: Trace, first: str | None = None, second: str | None =
         by_id = {row.id: row for row in rows[0]}
         replaced = ((by_id.get(new.details[row.id].previous or ""), row) for row in rows[1])
         return [(before, row) for before, row in replaced if before is not None]
-    both: list[tuple[Compile, Compile]] = []
-    if old is not new:
-        known = gathered(((row.stack, row.function, row.variant.n), row) for row in reversed(rows[0]))
-        for row in rows[1]:
-            if alike := known[row.stack, row.function, row.variant.n]:
-                both.append((alike.pop(), row))
+    known = gathered(((row.stack, row.function, row.variant.n), row) for row in reversed(rows[0]) if old is not new)
+    both = [(alike.pop(), row) for row in rows[1] if (alike := known[row.stack, row.function, row.variant.n])]
     return both or _most_alike(old, rows[0], new, rows[1])
 
 
 def named(trace: Trace, wanted: str | None) -> list[Compile]:
     """The compiles of this id, function or stack whose programs were kept; with None, all of them."""
-    return [
-        row
-        for row in trace.compiles
-        if trace.details[row.id].programs and wanted in (None, row.id, row.function, row.stack)
-    ]
+    kept = (row for row in trace.compiles if trace.details[row.id].programs)
+    return [row for row in kept if wanted in (None, row.id, row.function, row.stack)]
 
 
 def _most_alike(old: Trace, before: list[Compile], new: Trace, after: list[Compile]) -> list[tuple[Compile, Compile]]:
@@ -333,8 +328,8 @@ class _Names:
     """One name for what is aligned: the values of either program get theirs as they are met."""
 
     def __init__(self) -> None:
-        self._known: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        self._count = 0
+        self._numbers = count()
+        self._known = defaultdict[str, str](self._new), defaultdict[str, str](self._new)
 
     def meet(self, left: _Line, right: _Line) -> None:
         for one, other in zip(left.tokens, right.tokens, strict=False):
@@ -346,17 +341,12 @@ class _Names:
         return names[0] == names[1]
 
     def of(self, line: _Line, side: int) -> str:
-        known = self._known[side]
-        for token in line.tokens:
-            if token not in known:
-                known[token] = self._new()
+        named = [self._known[side][token] for token in line.tokens]
         parts = line.shape.split("\0")
-        named = [known[token] for token in line.tokens]
         return "".join(part + name for part, name in zip(parts, [*named, ""], strict=True))
 
     def _new(self) -> str:
-        self._count += 1
-        return f"%{self._count - 1}"
+        return f"%{next(self._numbers)}"
 
 
 def _aligned(before: list[_Line], after: list[_Line]) -> Iterator[tuple[_Line | None, _Line | None]]:
@@ -376,12 +366,8 @@ def _aligned(before: list[_Line], after: list[_Line]) -> Iterator[tuple[_Line | 
 def _blocks(
     before: list[_Line], after: list[_Line], keys: list[list[str]]
 ) -> Iterator[tuple[list[_Line], list[_Line]]]:
-    start = 0
-    while start < min(map(len, keys)) and keys[0][start] == keys[1][start]:
-        start += 1
-    end = 0
-    while end < min(map(len, keys)) - start and keys[0][-1 - end] == keys[1][-1 - end]:
-        end += 1
+    start = [*map(eq, *keys), False].index(False)
+    end = [*map(eq, *(side[start:][::-1] for side in keys)), False].index(False)
     inner_a, inner_b = (side[start : len(side) - end] for side in keys)
     matcher = SequenceMatcher(None, inner_a, inner_b, autojunk=max(len(inner_a), len(inner_b)) > _LARGE_LINES)
     yield before[:start], after[:start]

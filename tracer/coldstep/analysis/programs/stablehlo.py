@@ -74,6 +74,12 @@ class Node:
         return self.types[0] if self.types else Type("", ())
 
 
+Values = list[tuple[Node, int]]
+"""The operation that made each value, and which of its results."""
+Calls = tuple[tuple[str, int], ...]
+"""Function and line of each call, outermost first."""
+
+
 @slotted
 class Graph:
     """A module's main function. `nodes` come after their operands; a loop's body stands there once."""
@@ -150,13 +156,8 @@ class _Reader:
         return node
 
     def _block(
-        self,
-        block: Any,
-        arguments: list[tuple[Node, int]],
-        calls: tuple[tuple[str, int], ...],
-        call: Spot | None = None,
-        shared: bool = False,
-    ) -> list[tuple[Node, int]]:
+        self, block: Any, arguments: Values, calls: Calls, call: Spot | None = None, shared: bool = False
+    ) -> Values:
         """Read a function's operations; returns what it returns. `call` is where it is called, `shared` whether from
         elsewhere too: its own lines would not tell which call is meant."""
         known: dict[Any, tuple[Node, int]] = dict(zip(block.arguments, arguments, strict=True))
@@ -184,9 +185,7 @@ class _Reader:
         spot = self._sources.spot(line)
         return spot if spot.source is not None or call is None else Spot(line, call.source)
 
-    def _node(
-        self, op: Any, name: str, spot: Spot, operands: list[tuple[Node, int]], calls: tuple[tuple[str, int], ...]
-    ) -> Node:
+    def _node(self, op: Any, name: str, spot: Spot, operands: Values, calls: Calls) -> Node:
         short = name.rpartition(".")[2]
         node = Node(short, spot, operands, [self._type(value) for value in op.results], calls)
         if name == _LOOP:
@@ -201,22 +200,19 @@ class _Reader:
 
     def _inner(self, regions: Iterable[Any]) -> str:
         """The first operation of the function that a reduction or a scatter applies."""
-        for region in regions:
-            for block in region.blocks:
-                for op in block.operations:
-                    return "" if op.operation.name in _RETURNS else str(op.operation.name.rpartition(".")[2])
-        return ""
+        blocks = (block for region in regions for block in region.blocks)
+        name: str = next((op.operation.name for block in blocks for op in block.operations), "")
+        return "" if name in _RETURNS else name.rpartition(".")[2]
 
     def _read_constant(self, value: Any, node: Node) -> None:
         if node.type.elements < 2 or getattr(value, "is_splat", True):
             return
+        node.table = f"{node.type.elements} values"
         if node.type.elements > _READ_NUMBERS:
-            node.table = f"{node.type.elements} values"
             return
         try:
             values = list(value)
         except (TypeError, ValueError):  # an element type that the bindings cannot hand out one by one
-            node.table = f"{node.type.elements} values"
             return
         node.counts = values == list(range(len(values)))
         shown = ", ".join(str(item) for item in values[:_SHOWN_NUMBERS])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from coldstep import context as forms
 from coldstep._util.expressions import expression
@@ -43,11 +43,10 @@ class Argument:
 
 def arguments(signature: Signature) -> dict[str, Argument]:
     """The arguments of a call by name, in the order in which the signature has them."""
-    by_root: dict[str, Argument] = {}
     passed = [name.removesuffix("=") for name in forms.names_in(signature.context.get(forms.CALL.key(), ""))]
     trees, statics = forms.TREE.of(signature.context), forms.STATIC.of(signature.context)
-    for name in dict.fromkeys([*passed, *map(forms.root, (*signature.inputs, *trees, *statics))]):
-        by_root[name] = Argument(name, {}, {}, {})
+    names = dict.fromkeys([*passed, *map(forms.root, (*signature.inputs, *trees, *statics))])
+    by_root = {name: Argument(name, {}, {}, {}) for name in names}
     for part, texts in (("leaves", signature.inputs), ("trees", trees), ("statics", statics)):
         for path, text in texts.items():
             getattr(by_root[forms.root(path)], part)[path] = text
@@ -87,21 +86,16 @@ def _container(text: str, path: str, part: Callable[[str], str], argument: Argum
         parts = [part(f"{path}[{at}]") for at in range(size)]
         inner = ", ".join(parts)
         return f"[{inner}]" if match[1] == "list" else f"({inner},)" if size == 1 else f"({inner})"
-    if _DICT.fullmatch(text) and (keys := list(_keys(argument, path))):
+    if _DICT.fullmatch(text) and (keys := _keys(argument, path)):
         return "{" + ", ".join(f"{key}: {part(f'{path}[{key}]')}" for key in keys) + "}"
     raise CannotMakeUp(f"{path} is a {text.partition('(')[0].partition(' of ')[0].partition('{')[0] or 'container'}")
 
 
-def _keys(argument: Argument, path: str) -> Iterator[str]:
+def _keys(argument: Argument, path: str) -> dict[str, None]:
     """The keys of a dict, as literals, in the order in which its parts stand."""
-    seen = set()
-    for name in (*argument.leaves, *argument.trees, *argument.statics):
-        if not name.startswith(f"{path}["):
-            continue
-        key = _first_key(name[len(path) + 1 :])
-        if key is not None and key not in seen:
-            seen.add(key)
-            yield key
+    names = (*argument.leaves, *argument.trees, *argument.statics)
+    keys = (_first_key(name[len(path) + 1 :]) for name in names if name.startswith(f"{path}["))
+    return dict.fromkeys(key for key in keys if key is not None)
 
 
 def _first_key(text: str) -> str | None:

@@ -34,6 +34,8 @@ _OF_NO_ARGUMENT = {
     "aliasing": "two arguments are one tensor",
 }
 """By cause: why another call of the warm-up would not help."""
+Running = Sequence[Location] | None
+"""Where the program was as the warm-up ended; None where that is not known."""
 _TRAINING = {"on": "train", "off": "eval"}
 _MODES = {"off": "torch.no_grad()", "inference": "torch.inference_mode()", "on": "torch.enable_grad()"}
 
@@ -63,7 +65,7 @@ def written(
     nearest: Compile | None,
     warm: Sequence[Compile],
     changes: Collection[Change],
-    running: Sequence[Location] | None,
+    running: Running,
 ) -> Written:
     """The call by which `compile_` would have been there. Of the warm-up's compiles of its function, `warm`, `nearest`
     differs least from it, by these `changes`; `running` is where the program was as the warm-up ended."""
@@ -80,30 +82,24 @@ class _Writer:
     """Writes one call."""
 
     def __init__(
-        self,
-        trace: Trace,
-        compile_: Compile,
-        nearest: Compile | None,
-        warm: Sequence[Compile],
-        running: Sequence[Location] | None,
+        self, trace: Trace, compile_: Compile, nearest: Compile | None, warm: Sequence[Compile], running: Running
     ) -> None:
         self._trace = trace
         self._compile = compile_
         within = trace.details[compile_.id].within
-        if within is not None and not _was_called(within, running):
-            within = None
-        self._within = within
+        self._within = within = within if within is not None and _was_called(within, running) else None
         """The function to call where the compile is of none."""
-        self._signature = _signature(trace, compile_)
-        self._nearest = _signature(trace, nearest) if nearest is not None else None
         if within is not None:
-            self._signature = Signature({row.argument: row.type for row in within.arguments})
-            self._nearest = None
-        self._short = (within.function if within is not None else compile_.function).rpartition(".")[2]
+            self._signature, self._nearest = Signature({row.argument: row.type for row in within.arguments}), None
+        else:
+            self._signature = _signature(trace, compile_)
+            self._nearest = _signature(trace, nearest) if nearest is not None else None
+        self._called = within or compile_
+        self._short = self._called.function.rpartition(".")[2]
         self._values = GIVEN if within is not None else compile_.stack
         self._is_lazy = compile_.stack == "torch_xla" and within is None
         self._arguments = arguments(self._signature)
-        self._parameters = self._read_parameters(within.location if within is not None else compile_.location)
+        self._parameters = self._read_parameters(self._called.location)
         self._warm = [row for row in warm if nearest is not None and row.caller == nearest.caller]
         self._lines = [line for place in self._callers(nearest) if (line := self._line(place)) is not None]
 
@@ -148,7 +144,7 @@ class _Writer:
     def _function(self) -> str:
         if self._lines:
             return self._lines[0].function
-        name = self._within.function if self._within is not None else self._compile.function
+        name = self._called.function
         if not _NAME.fullmatch(name) or "." in name:
             raise CannotMakeUp(f"by which name {name} is called is not known{_at(self._compile.caller)}")
         return name
@@ -220,11 +216,8 @@ class _Writer:
     def _own(self, name: str) -> str | None:
         """What the user's line hands over: a variable, or what it is an attribute of, which is there for a further
         call as it was for the first."""
-        for line in self._lines:
-            text = line.arguments.get(name)
-            if text is not None and _NAME.fullmatch(text):
-                return text
-        return None
+        texts = (line.arguments.get(name, "") for line in self._lines)
+        return next((text for text in texts if _NAME.fullmatch(text)), None)
 
     def _is_other(self, name: str) -> bool:
         """Whether an argument is not as in the warm-up's nearest call."""
@@ -265,7 +258,7 @@ class _Writer:
         """Whether the first parameter is what a method is called on, by whatever name: no argument is."""
         if names[:1] in (["self"], ["cls"]):
             return True
-        scope = (self._within.function if self._within is not None else self._compile.function).rpartition(".")[0]
+        scope = self._called.function.rpartition(".")[0]
         is_method = bool(scope) and not scope.endswith("<locals>")
         return is_method and bool(names) and names[0] not in self._arguments
 
@@ -276,12 +269,8 @@ class _Writer:
             return None
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         named = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == self._short]
-        if not named:
-            named = [
-                call
-                for call in calls
-                if ast.unparse(call.func).partition(".")[0] not in _NOT_CALLED and self._fits(call)
-            ]
+        others = (call for call in calls if ast.unparse(call.func).partition(".")[0] not in _NOT_CALLED)
+        named = named or [call for call in others if self._fits(call)]
         if len(named) != 1 or any(isinstance(each, ast.Starred) for each in named[0].args):
             return None
         call = named[0]
@@ -319,7 +308,7 @@ def _signature(trace: Trace, row: Compile) -> Signature:
     return Signature(forms.VARIABLE.of(signature.context) | signature.inputs, signature.context)
 
 
-def _was_called(within: Within, running: Sequence[Location] | None) -> bool:
+def _was_called(within: Within, running: Running) -> bool:
     """Whether a function was called since the warm-up, and is not the one that the warm-up is a part of."""
     place = within.location
     if running is None or place is None:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from coldstep._util.figures import listed
 from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
-from coldstep.analysis.make_finding import finding, in_step, of_compile
+from coldstep.analysis.make_finding import About, finding, in_step, of_compile
 from coldstep.analysis.ready.missing_call import Written, written
 from coldstep.analysis.recompiles.rows import explain
 from coldstep.analysis.unobserved import unknown, untraced, untraced_words
 from coldstep.blind_spots import COMPILES
 from coldstep.model import Build, Change, Compile, Finding, Readiness, Ready, Recompile, Trace, Violation, WarmUpCall
 from coldstep.rows.processes import nearest_above
+from coldstep.rows.spans import covered
 from coldstep.rows.variants import LOADED, is_late
 from coldstep.signature import array_of, nearest
 
@@ -151,10 +152,8 @@ class _Look:
         again: Recompile | None = self._recompiles.get(row.id)
         why = explain(self._trace, row, near)
         if again is not None and (again.previous == near.id or again.cause in _STORIES or why.change is None):
-            first = [
-                each for each in again.changes if each.mechanism == again.cause and each.argument == again.argument
-            ]
-            return again.cause, [*first, *(each for each in again.changes if each not in first)]
+            cause = again.cause, again.argument
+            return again.cause, sorted(again.changes, key=lambda each: (each.mechanism, each.argument) != cause)
         if why.change is None:
             return "unknown", why.changes
         return why.change.mechanism, [why.change, *(each for each in why.changes if each is not why.change)]
@@ -166,10 +165,8 @@ class _Look:
             return f"its {self._part(row)} was not run in the warm-up"
         if near is None:
             return _UNSEEN
-        differences = [
-            f"{each.argument or each.mechanism}: {each.before or 'none'} → {each.after or 'none'}" for each in changes
-        ]
-        return listed(differences, _MOST_CHANGES) or _EQUAL
+        sides = ((each.argument or each.mechanism, each.before or "none", each.after or "none") for each in changes)
+        return listed([f"{name}: {before} → {after}" for name, before, after in sides], _MOST_CHANGES) or _EQUAL
 
     def _began(self, row: Compile) -> int:
         """When what ended after `ready()` began."""
@@ -177,12 +174,8 @@ class _Look:
 
     def _cost(self, row: Compile) -> int:
         """How long it took from `ready()` on, nothing counted twice."""
-        reached, cost = self._ready.ns, 0
-        for each in sorted(row.segments, key=lambda each: each.start_ns):
-            begin, end = max(each.start_ns, reached), each.start_ns + each.wall_ns
-            cost += max(0, end - begin)
-            reached = max(reached, end)
-        return cost
+        since = self._ready.ns
+        return covered((max(each.start_ns, since), each.start_ns + each.wall_ns) for each in row.segments)
 
     # --- what would have helped -------------------------------------------------------------------------------
 
@@ -300,48 +293,27 @@ def findings_of(trace: Trace, row: Readiness) -> list[Finding]:
         evidence = [f"the nearest compile of the warm-up: {near.id}{place}"] if near is not None else []
         evidence += [f"{by_id[each.compile].function} ({each.cause}): {each.differs}" for each in more[:_MOST_CHANGES]]
         advice = f"Add to the warm-up: {call.code}" if call.code is not None else f"No call can be made up: {call.why}."
-        rows.append(
-            of_compile(
-                trace,
-                compile_,
-                "after_ready",
-                text,
-                cost_ns=call.delay_ns,
-                evidence=evidence,
-                advice=advice,
-                refs=call.covers,
-            )
-        )
+        about = About(cost_ns=call.delay_ns, evidence=evidence, advice=advice, refs=call.covers)
+        rows.append(of_compile(trace, compile_, "after_ready", text, **about))
     return [*rows, *(_of_build(trace, row, build) for build in trace.builds if build.id in row.builds)]
 
 
 def _of_build(trace: Trace, row: Readiness, build: Build) -> Finding:
     at = trace.intervals[build.interval]
     did = "was waited for, while another process built it," if build.state == "waited" else "was built"
-    return finding(
-        "after_ready",
-        f"{build.name} {did} after {row.name}{in_step(at)}, by {build.tool}",
-        at=at,
-        cost_ns=build.wall_ns,
-        location=build.location,
-        refs=[build.id],
-        advice=f"Build {build.name} in the warm-up, or before the program starts.",
-    )
+    text = f"{build.name} {did} after {row.name}{in_step(at)}, by {build.tool}"
+    advice = f"Build {build.name} in the warm-up, or before the program starts."
+    about = About(cost_ns=build.wall_ns, refs=[build.id], advice=advice)
+    return finding("after_ready", text, at=at, location=build.location, **about)
 
 
 def loads_of(trace: Trace, row: Readiness) -> list[Finding]:
     """Loads from a disk's cache soon after one `ready()`: violations only where nothing may load."""
     wanted = set(row.loads) - {violation.compile for violation in row.violations}
-    return [
-        of_compile(
-            trace,
-            compile_,
-            "after_ready",
-            f"{compile_.function} was loaded from a cache after {row.name}{in_step(trace.intervals[at])}",
-            cost_ns=compile_.wall_ns,
-            advice="Call it in the warm-up with such arguments.",
-        )
-        for compile_ in trace.compiles
-        if compile_.id in wanted
-        for at in (compile_.segments[0].interval,)
-    ]
+    advice = "Call it in the warm-up with such arguments."
+    rows = []
+    for compile_ in (each for each in trace.compiles if each.id in wanted):
+        where = in_step(trace.intervals[compile_.segments[0].interval])
+        text = f"{compile_.function} was loaded from a cache after {row.name}{where}"
+        rows.append(of_compile(trace, compile_, "after_ready", text, advice=advice))
+    return rows

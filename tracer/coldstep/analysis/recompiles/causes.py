@@ -151,10 +151,8 @@ def _by_guards(guards: list[Guard], changes: list[Change]) -> Explained:
         about = [change for change in changes if guard.speaks_of(change)]
         if about:
             return Explained(min(about, key=lambda change: change.mechanism != guard.mechanism), True, changes)
-    for guard in guards:
-        if (alone := guard.change()) is not None:
-            return Explained(alone, True, changes)
-    return Explained(None, False, changes)
+    alone = next((change for guard in guards if (change := guard.change()) is not None), None)
+    return Explained(alone, alone is not None, changes)
 
 
 def _about(words: Sequence[str], framework_id: str) -> Sequence[str]:

@@ -11,7 +11,7 @@ from coldstep._util.figures import duration, listed, times
 from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.analysis.advice import MADE_ONCE
-from coldstep.analysis.make_finding import MOST_NAMED, chain, marked, of_compile, whose, without_values
+from coldstep.analysis.make_finding import MOST_NAMED, About, chain, marked, of_compile, whose, without_values
 from coldstep.analysis.patterns import dtype_name
 from coldstep.analysis.recompiles.new_objects import made_anew
 from coldstep.analysis.recompiles.rows import call_of, explain, in_short, refused
@@ -20,7 +20,7 @@ from coldstep.analysis.remedies.table import NOWHERE, Case, Place, remedies
 from coldstep.analysis.remedies.table import advice as joined
 from coldstep.analysis.rules.dynamo import REMEDIES, UNBACKED
 from coldstep.context import CACHE
-from coldstep.model import Change, Compile, Finding, Recompile, Remedy, Trace
+from coldstep.model import Change, Compile, Finding, Recompile, Remedy, Severity, Trace
 from coldstep.places import is_installed
 
 _OFTEN_RECOMPILES = 3  # of one identity: from here on they are a finding of their own
@@ -92,18 +92,10 @@ def _repeat_offenders(trace: Trace, also: Mapping[str, list[Recompile]]) -> Iter
         causes = [each for row in again for each in (row, *also.get(row.id, ()))]
         groups = _by_argument([_of_recompile(row, compiles[row.compile]) for row in causes])
         known, last = _known(groups), compiles[again[-1].compile]
-        advice, mending = _advised(known)
-        yield of_compile(
-            trace,
-            last,
-            "repeat_offender",
-            f"{last.function} recompiled {len(again)} times: {'; '.join(_parts(known, len(again)))}",
-            cost_ns=sum(row.cost_ns for row in again),
-            evidence=_table(groups),
-            advice=advice,
-            refs=[row.id for row in again],
-            remedies=mending,
-        )
+        text = f"{last.function} recompiled {len(again)} times: {'; '.join(_parts(known, len(again)))}"
+        cost_ns, refs = sum(row.cost_ns for row in again), [row.id for row in again]
+        about = About(cost_ns=cost_ns, evidence=_table(groups), refs=refs)
+        yield of_compile(trace, last, "repeat_offender", text, **about | _advised(known))
 
 
 def _of_recompile(row: Recompile, compile_: Compile) -> _Reason:
@@ -115,13 +107,12 @@ def _known(groups: list[list[_Reason]]) -> list[list[_Reason]]:
     return ([group for group in groups if group[0].cause != "unknown"] or groups)[:_MAX_ARGUMENTS]
 
 
-def _advised(groups: list[list[_Reason]]) -> tuple[str, list[Remedy]]:
+def _advised(groups: list[list[_Reason]]) -> About:
     """The advice for each of the groups, and its remedies."""
     deciding = [*map(_deciding, groups)]
-    words, rows = marked(
-        [(whose(each.cause, each.argument, each.compile), each.cause, each.remedies) for each in deciding]
-    )
-    return words or deciding[0].advice, rows
+    named = ((whose(each.cause, each.argument, each.compile), each) for each in deciding)
+    words, rows = marked([(name, each.cause, each.remedies) for name, each in named])
+    return About(advice=words or deciding[0].advice, remedies=rows)
 
 
 def _deciding(group: list[_Reason]) -> _Reason:
@@ -270,18 +261,11 @@ def _per_module(trace: Trace) -> Iterator[Finding]:
         if len(others) < least:
             continue
         groups = sorted(_by_argument(others), key=len, reverse=True)
-        yield of_compile(
-            trace,
-            others[-1].compile,
-            "repeat_offender",
-            f"{rows[0].function} was compiled for each of {len(others) + 1} modules: {_sequence(groups[0])}",
-            severity="note",
-            cost_ns=_cost(others),
-            evidence=_table(groups),
-            advice=_deciding(groups[0]).advice,
-            refs=[reason.compile.id for reason in others],
-            remedies=_deciding(groups[0]).remedies,
-        )
+        text = f"{rows[0].function} was compiled for each of {len(others) + 1} modules: {_sequence(groups[0])}"
+        deciding, refs = _deciding(groups[0]), [reason.compile.id for reason in others]
+        about = About(severity="note", cost_ns=_cost(others), evidence=_table(groups), refs=refs)
+        advised = About(advice=deciding.advice, remedies=deciding.remedies)
+        yield of_compile(trace, others[-1].compile, "repeat_offender", text, **about | advised)
 
 
 def _limits(trace: Trace) -> Iterator[Finding]:
@@ -302,7 +286,7 @@ def _limits(trace: Trace) -> Iterator[Finding]:
             evidence = _table(groups)
         evidence += _modules(trace, rows)
         again = remedies(_SHOW_WHY, Case(f"torch.limit:{last.id}", {})) if reached is not None and not groups else []
-        advice, mending = _advised(_known(groups)) if groups else (joined(again), again)
+        advised = _advised(_known(groups)) if groups else About(advice=joined(again), remedies=again)
         refs = [recompiled[row.id] for row in rows if row.id in recompiled]
         if reached is not None:
             error = trace.details[reached.id].error
@@ -317,17 +301,10 @@ def _limits(trace: Trace) -> Iterator[Finding]:
             at = (last.variant.limit or 0) - (room or 0)
             text = f"{last.function} is at variant {at} of {last.variant.limit}: beyond these, calls"
         row = reached or last
-        yield of_compile(
-            trace,
-            row,
-            "cache_limit" if reached is not None else "cache_limit_near",
-            f"{text} that fit none of them {_UNCOMPILED[trace.details[row.id].fullgraph]}",
-            severity="error" if reached is not None else "warning",
-            evidence=evidence,
-            advice=advice,
-            refs=[row.id, *refs],
-            remedies=mending,
-        )
+        text += f" that fit none of them {_UNCOMPILED[trace.details[row.id].fullgraph]}"
+        severity: Severity = "error" if reached is not None else "warning"
+        about = About(severity=severity, evidence=evidence, refs=[row.id, *refs]) | advised
+        yield of_compile(trace, row, "cache_limit" if reached is not None else "cache_limit_near", text, **about)
 
 
 def _modules(trace: Trace, rows: list[Compile]) -> list[str]:

@@ -68,8 +68,7 @@ def recompiles(trace: Trace) -> list[Recompile]:
     callers = callers_of(trace, trace.compiles)
     for row in rows:
         row.pattern = pattern_of(row, alike[row.process, trace.details[row.compile].identity], trace)
-        is_open = _is_open(trace, row)
-        if is_open is not None:
+        if (is_open := _is_open(trace, row)) is not None:
             row.evidence.append(_outlook(row, is_open))
         had = len(values[_of_argument(trace, row)])
         mended(row, _remedies(trace, row, by_id[row.compile], callers, is_open, had))
@@ -82,12 +81,7 @@ def _of_argument(trace: Trace, row: Recompile) -> tuple[object, ...]:
 
 
 def _remedies(
-    trace: Trace,
-    row: Recompile,
-    compile_: Compile,
-    callers: Callers,
-    is_open: bool | None = None,
-    values: int = 0,
+    trace: Trace, row: Recompile, compile_: Compile, callers: Callers, is_open: bool | None = None, values: int = 0
 ) -> list[Remedy]:
     """What to change; of what follows a graph break the break comes first, since mending that is enough. `values`:
     how many the argument had in all calls."""
@@ -99,9 +93,8 @@ def _remedies(
     given = known.entry  # to torch.compile by the program, which cannot leave it out
     if compile_.location is not None and is_installed(compile_.location.file) and not given:
         seen = replace(seen, library=compile_.function)
-    own = (
-        remedies(_RUN_AGAIN, Case(id_, {})) if row.evidence == [_NOT_SAID] else advise(trace, compile_.stack, row, seen)
-    )
+    is_said = row.evidence != [_NOT_SAID]
+    own = advise(trace, compile_.stack, row, seen) if is_said else remedies(_RUN_AGAIN, Case(id_, {}))
     under_way = (row.argument or "").startswith(_INTERMEDIATE)  # what no one who reads this can pass otherwise
     if compile_.caused_by is None and not under_way:
         return own

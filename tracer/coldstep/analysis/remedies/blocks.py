@@ -116,12 +116,7 @@ def _parsed(file: str, first: int, text: str) -> Block | None:
         return None
     if len(tree.body) != 1 or any(map(_hides, ast.walk(tree))):
         return None
-    return Block(file, first, lines, _counted(ast.increment_lineno(tree, first - 1)), indent)
-
-
-def _counted(tree: ast.AST) -> ast.stmt:
-    assert isinstance(tree, ast.Module)
-    return tree.body[0]
+    return Block(file, first, lines, ast.increment_lineno(tree, first - 1).body[0], indent)
 
 
 def _hides(node: ast.AST) -> bool:

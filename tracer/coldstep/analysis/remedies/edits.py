@@ -251,9 +251,7 @@ def with_argument(line: str, expression: str, method: str) -> str:
 def with_tensor(line: str, number: str) -> str:
     """`loss = step(x, torch.as_tensor(rate)).sum()` of a line `loss = step(x, rate).sum()`; "" where not just one call
     in it is given that."""
-    tree = parsed(line)
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)] if tree is not None else []
-    given = [each for call in calls for each in (*call.args, *(key.value for key in call.keywords))]
+    given = [each for call in calls_in(line) for each in (*call.args, *(key.value for key in call.keywords))]
     of_number = [each for each in given if ast.unparse(each) == number]
     return _replaced(line, of_number[0], f"torch.as_tensor({number})") if len(of_number) == 1 else ""
 
@@ -318,11 +316,8 @@ def _fits(call: ast.Call, names: Sequence[str]) -> bool:
 
 
 def _given(call: ast.Call, name: str, names: Sequence[str]) -> ast.expr | None:
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    at = names.index(name)
-    return call.args[at] if at < len(call.args) else None
+    given = dict[str | None, ast.expr](zip(names, call.args, strict=False))
+    return (given | {each.arg: each.value for each in call.keywords}).get(name)
 
 
 def _is_object(expression: str) -> bool:

@@ -36,9 +36,8 @@ def as_scan(block: Block, line: int, inputs: Mapping[str, str]) -> Written | Non
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
     if len(carried) != 1 or not {*carried} <= before(function, loop) or names & _NAMES:
         return None
-    if given & (read_outside(function, loop) | assigned(loop.body)) or assigned(loop.body) & seen_from_within(
-        function, loop
-    ):
+    made = assigned(loop.body)
+    if given & (read_outside(function, loop) | made) or made & seen_from_within(function, loop):
         return None
     return _written(block, loop, carried[0])
 

@@ -65,18 +65,13 @@ def as_fori_loop(block: Block, line: int, arrays: Collection[str]) -> Written | 
     if not carried or not set(carried) <= before(function, loop):
         return None
     numbers = _begun_as_numbers(function, loop, carried)
-    if numbers is None or not numbers <= _made_arrays(loop):
-        return None
-    if assigned(body) & seen_from_within(function, loop):
+    if numbers is None or not numbers <= _made_arrays(loop) or assigned(body) & seen_from_within(function, loop):
         return None
     index = loop.target.id
     arrays = _arrays(function, arrays) - {index}
     names = {name for node in ast.walk(function) for name in (*bindings(node), *read(node))}
-    if (
-        index in read_outside(function, loop)
-        or names & {_TURN, _CARRY, _LOOP, *([_AT] if elements else [])}
-        or index in assigned(body)
-    ):
+    new = {_TURN, _CARRY, _LOOP, *([_AT] if elements else [])}
+    if index in read_outside(function, loop) or names & new or index in assigned(body):
         return None
     if not all(is_computed(each) and (elements or _is_traceable(each, index, arrays)) for each in body):
         return None
@@ -113,9 +108,8 @@ def as_vmap(block: Block, line: int, arrays: Collection[str]) -> Written | None:
 
 def _iterated(function: ast.FunctionDef, loop: ast.For, arrays: Collection[str]) -> str:
     """The parameter, an array, whose elements the loop goes over; "" where it goes over something else."""
-    stored = {
-        each.id for each in ast.walk(function) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
-    }
+    names = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    stored = {each.id for each in names if not isinstance(each.ctx, ast.Load)}
     match loop:
         case ast.For(iter=ast.Name(id=name), orelse=[]) if name in arrays and name not in stored:
             return name
@@ -225,9 +219,8 @@ def handed_on(function: ast.FunctionDef, loop: ast.For) -> list[str]:
     """The names that a turn assigns for the next one, or for what follows the loop, in their order."""
     made, needed = dict[str, None](), set[str]()
     for statement in loop.body:
-        needed |= (read(statement) | ({root(statement.target)} if isinstance(statement, ast.AugAssign) else set())) - {
-            *made
-        }
+        updated = {root(statement.target)} if isinstance(statement, ast.AugAssign) else set()
+        needed |= (read(statement) | updated) - {*made}
         made |= dict.fromkeys(name for node in _not_of_lambdas(statement) for name in bindings(node))
     return [name for name in made if name in needed or name in read_outside(function, loop)]
 
@@ -345,11 +338,8 @@ def is_computed(statement: ast.stmt) -> bool:
 def _is_traceable(statement: ast.stmt, index: str, arrays: Collection[str]) -> bool:
     """Whether the index is used only where a traced number will do."""
     above = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
-    return all(
-        _may_be_traced(each, above, arrays)
-        for each in ast.walk(statement)
-        if isinstance(each, ast.Name) and each.id == index
-    )
+    uses = (each for each in ast.walk(statement) if isinstance(each, ast.Name) and each.id == index)
+    return all(_may_be_traced(each, above, arrays) for each in uses)
 
 
 def _may_be_traced(node: ast.AST, above: dict[ast.AST, ast.AST], arrays: Collection[str]) -> bool:
@@ -357,9 +347,7 @@ def _may_be_traced(node: ast.AST, above: dict[ast.AST, ast.AST], arrays: Collect
         match outer:
             case ast.BinOp(op=operator) if not isinstance(operator, _OPERATORS):
                 return False
-            case ast.UnaryOp(op=ast.Not() | ast.Invert()):
-                return False
-            case ast.keyword(arg="axis" | "axes" | "num" | "size"):
+            case ast.UnaryOp(op=ast.Not() | ast.Invert()) | ast.keyword(arg="axis" | "axes" | "num" | "size"):
                 return False
             case ast.BinOp() | ast.UnaryOp() | ast.keyword():
                 pass

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from coldstep._util import python_text
 from coldstep._util.expressions import expression
+from coldstep._util.gathered import gathered
 from coldstep._util.slotted import slotted
 from coldstep.analysis.remedies.row import Row
 from coldstep.signature import Change, Signature, differences
@@ -94,13 +95,10 @@ _NUMBER_AS_TENSOR = expression(r"___as_tensor\(([^()]+)\)\.item\(\)")
 # PyTorch 2.11: "(((-1) + min(1024, x.size()[0])) // 2)"
 _SIZED = expression(r"(?<![\w.\[\]'])([\w.\[\]']+)\.size\(\)\[\d")
 
-_OF_TENSOR = {
-    "size": "shape",
-    "rank": "shape",
-    "dtype": "dtype",
-    "stride": "layout",
-    "requires_grad": "requires_grad",
-}
+_OF_TENSOR = {"size": "shape", "rank": "shape", "dtype": "dtype", "stride": "layout", "requires_grad": "requires_grad"}
+_RELATIONS = (("stride", "layout", "shape"), ("storage_offset", "layout", "shape"), ("size", "shape", "layout"))
+"""By the method of tensors that a relation asks, in the order in which they decide: its mechanism, and a further one
+under which signatures may list the same."""
 _BY_PLACE = {
     "argument": "python_scalar",
     "optimizer": "python_scalar",
@@ -375,13 +373,10 @@ class _Reader:
         states = [(mechanism, name) for name in names if (mechanism := _state_of(name)) is not None]
         if not states:
             return self._make(None)
-        mechanism, name = states[0]
-        return self._make(
-            mechanism,
-            argument=name if mechanism == "config" else None,
-            alike=tuple(mechanism for mechanism, _ in states[1:]),
-            others=tuple(name for mechanism, name in states if mechanism == "config"),
-        )
+        (mechanism, name), *more = states
+        alike = tuple(other for other, _ in more)
+        others = tuple(name for other, name in states if other == "config")
+        return self._make(mechanism, argument=name if mechanism == "config" else None, alike=alike, others=others)
 
     def _class(self, match: re.Match[str]) -> Guard:
         place = self._place(match["path"])
@@ -402,12 +397,11 @@ class _Reader:
             words = f"{match['path']} {'is' if was == 'None' else '=='} {was}"
             return _Reader(self._words, words, self._guarded).guard()
         type_ = type_ or known.get("type")
-        if type_ is None:
-            is_mode = place.kind == "attribute" and match["path"].endswith(
-                ".training"
-            )  # True and False are two objects
-            return self._make("training_mode") if is_mode else self._make("identity", place, alike=("type",))
-        return self._other_object(place, "function" if type_ in ("code", "function") else type_.rpartition(".")[2])
+        if type_ is not None:
+            return self._other_object(place, "function" if type_ == "code" else type_.rpartition(".")[2])
+        if place.kind == "attribute" and match["path"].endswith(".training"):  # True and False are two objects
+            return self._make("training_mode")
+        return self._make("identity", place, alike=("type",))
 
     def _other_object(self, place: _Looked, before: str) -> Guard:
         after = place.value
@@ -469,12 +463,15 @@ class _Reader:
             return self._make("training_mode", before=was, after=now)
         if isinstance(right, (ast.Set, ast.List, ast.Tuple, ast.Dict)):
             return self._of_container(place, before=value)
+        guard = self._of_value(place, value) if _is_constant(right) else None
+        return replace(guard, mechanism="type") if guard and _ARRAY.match(place.value or "") else guard
+
+    def _of_value(self, place: _Looked, before: str) -> Guard | None:
+        """A number, a bool or a text that was another; None where what lies there is none of them."""
         mechanism = _BY_PLACE[place.kind]
-        if not _is_constant(right) or mechanism not in _CONSTANTS:
+        if mechanism not in _CONSTANTS:
             return None
-        if _ARRAY.match(place.value or ""):
-            mechanism = "type"
-        return self._make(mechanism, place, before=value, after=place.value, alike=("type", *_CONSTANTS))
+        return self._make(mechanism, place, before=before, after=place.value, alike=("type", *_CONSTANTS))
 
     def _of_container(self, place: _Looked, before: str | None) -> Guard:
         if place.kind == "call":
@@ -521,14 +518,10 @@ class _Reader:
         return None
 
     def _of_nan(self, tree: ast.BoolOp) -> Guard | None:
-        last = tree.values[-1]
-        if isinstance(last, ast.Call) and self._source(last.func).endswith("_isnan") and last.args:
-            node = last.args[0]
-            if _is_path(node):
-                place = self._place(self._source(node))
-                mechanism = _BY_PLACE[place.kind]
-                if mechanism in _CONSTANTS:
-                    return self._make(mechanism, place, before="nan", after=place.value, alike=("type", *_CONSTANTS))
+        match tree.values[-1]:
+            case ast.Call(func=function, args=[value, *_]) if _is_path(value):
+                if self._source(function).endswith("_isnan"):
+                    return self._of_value(self._place(self._source(value)), "nan")
         return None
 
     def _of_number(self, left: ast.expr, right: ast.expr) -> Guard | None:
@@ -536,33 +529,25 @@ class _Reader:
         path, constant = (left, right) if _is_path(left) else (right, left)
         if not _is_path(path) or not _is_constant(constant):
             return None
-        place = self._place(self._source(path))
-        mechanism = _BY_PLACE[place.kind]
-        if mechanism not in _CONSTANTS:
-            return None
-        return self._make(mechanism, place, before=self._head, after=place.value, alike=("type", *_CONSTANTS))
+        return self._of_value(self._place(self._source(path)), self._head)
 
     def _of_sizes(self, tree: ast.expr) -> Guard | None:
         """A relation of sizes or strides, which the graph holds as symbols."""
-        by_method: dict[str, list[str]] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_path(node.func.value):
-                argument = self._place(self._source(node.func.value)).argument
-                by_method.setdefault(node.func.attr, []).append(argument)
-        for method, mechanism in (("stride", "layout"), ("storage_offset", "layout"), ("size", "shape")):
-            if arguments := by_method.get(method):
-                alike = ("layout",) if mechanism == "shape" else ("shape",)
-                return self._make(
-                    mechanism, argument=arguments[0], others=tuple(arguments[1:]), before=self._head, alike=alike
-                )
+        by_method = gathered(
+            (node.func.attr, self._place(self._source(node.func.value)).argument)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_path(node.func.value)
+        )
+        for method, mechanism, alike in _RELATIONS:
+            if method in by_method:
+                first, *others = by_method[method]
+                return self._make(mechanism, argument=first, others=(*others,), before=self._head, alike=(alike,))
         return None
 
     def _of_sizes_in_part(self) -> Guard | None:
         """The same of one so long that its end was cut off."""
-        sized = dict.fromkeys(self._place(path).argument for path in _SIZED.findall(self._head))
-        return (
-            self._make("shape", argument=next(iter(sized)), others=(*sized,)[1:], alike=("layout",)) if sized else None
-        )
+        sized = [*dict.fromkeys(self._place(path).argument for path in _SIZED.findall(self._head))]
+        return self._make("shape", argument=sized[0], others=(*sized[1:],), alike=("layout",)) if sized else None
 
     def _source(self, node: ast.expr) -> str:
         return ast.get_source_segment(self._head, node) or ""
@@ -591,15 +576,12 @@ def _backend(words: str, old: str, new: str) -> Guard:
 
 def _is_path(node: ast.expr) -> bool:
     """Whether an expression leads to a value by names, attributes and keys alone."""
-    while True:
-        if isinstance(node, ast.Attribute):
-            node = node.value
-        elif isinstance(node, ast.Subscript):
-            if not isinstance(node.slice, ast.Constant) and _keys_of(node.slice) is None:
-                return False
-            node = node.value
-        else:
-            return isinstance(node, ast.Name)
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        key = node.slice if isinstance(node, ast.Subscript) else None
+        if key is not None and not isinstance(key, ast.Constant) and _keys_of(key) is None:
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def _is_constant(node: ast.expr) -> bool:
@@ -635,7 +617,6 @@ def _told_by(path: str, words: str) -> tuple[str, str]:
     if "__closure__" in path:
         hint = re.search(r'HINT: guard on \\?"(\w+)', words)
         return (hint[1] if hint else path), "closure"
-    captured = re.match(r"G\['(\w+)'\]", path)
     argument = re.sub(r"^[GL]\['(\w+)'\](?=[.\[]|$)", r"\1", path)
     argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\D\w*)'\](?=[.\[]|$)", r".\1", argument)
     argument = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\](?=[.\[]|$)", r"[\1]", argument)
@@ -652,7 +633,7 @@ def _told_by(path: str, words: str) -> tuple[str, str]:
         return argument.partition("[list(")[0], "optimizer_state"
     if "." in re.sub(r"\[[^\]]*\]", "", path):
         return argument, "attribute"
-    return argument, "global" if captured else "argument"
+    return argument, "global" if re.match(r"G\['\w+'\]", path) else "argument"
 
 
 def _sizes(index: int, expected: str, actual: str, value: str | None) -> tuple[str, str]:
@@ -672,6 +653,11 @@ def _without_id(text: str) -> str:
 
 _NEEDED = (
     "Where range(), a slice or a shape needs the number, a tensor would break the graph: keep its values few there."
+)
+_AS_ARGUMENT = "pass {argument} as an argument, and as a tensor where it is only computed with. " + _NEEDED
+_SYMBOL = (
+    "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass {argument} "
+    "as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph."
 )
 _SOURCES = {"TORCH_COMPILE_DYNAMIC_SOURCES": "{sources}"}
 UNBACKED = "TORCH_COMPILE_UNBACKED_SOURCES"
@@ -831,17 +817,8 @@ REMEDIES = {
         "tensor.",
         changes="rounding",
     ),
-    "open number": Row(
-        "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
-        "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
-        environment=_SOURCES,
-    ),
-    "open float": Row(
-        "PyTorch has made the number a symbol by itself, so this happens once. To save this compile, too, pass "
-        "{argument} as a tensor, unless a slice or a shape needs the number: there a tensor would break the graph.",
-        instead="{as_tensor}",
-        changes="rounding",
-    ),
+    "open number": Row(_SYMBOL, environment=_SOURCES),
+    "open float": Row(_SYMBOL, instead="{as_tensor}", changes="rounding"),
     "choice": Row(
         "Each value of {argument} is a variant of its own: keep them few, and call with each once before you measure; "
         "or choose between two functions outside.",
@@ -901,16 +878,8 @@ REMEDIES = {
         "argument, and as a tensor where it is only computed with. " + _NEEDED,
         changes="rounding",
     ),
-    "global": Row(
-        "A global's value is compiled in: pass {argument} as an argument, and as a tensor where it is only computed "
-        "with. " + _NEEDED,
-        changes="rounding",
-    ),
-    "closure": Row(
-        "A captured value is compiled in: pass {argument} as an argument, and as a tensor where it is only computed "
-        "with. " + _NEEDED,
-        changes="rounding",
-    ),
+    "global": Row("A global's value is compiled in: " + _AS_ARGUMENT, changes="rounding"),
+    "closure": Row("A captured value is compiled in: " + _AS_ARGUMENT, changes="rounding"),
     "number of a mask": Row(
         "FlexAttention calls its mask with positions alone, and a number in it is compiled in: make {argument} a "
         "tensor before the mask is made, torch.tensor({argument}, device=…), on the attention's device."

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from coldstep._util import figures
 from coldstep._util.expressions import expression
+from coldstep._util.gathered import gathered
 from coldstep.analysis.make_finding import MOST_NAMED, of_compile
 from coldstep.analysis.remedies.blocks import Block, Written, block_around
 from coldstep.analysis.remedies.edits import is_call
@@ -308,28 +309,15 @@ def held_once(block: Block, loop: Unrolled, compile_: Compile) -> Written | None
 
 def captured_constants(trace: Trace) -> Iterator[Finding]:
     """Programs with large constants: one for each function, of the variant that holds most."""
-    most: dict[tuple[int, str], Compile] = {}
-    for row in trace.compiles:
-        held = trace.details[row.id].constants
-        known = most.get((row.process, row.key))
-        if sum(held.values()) >= _LARGE and (known is None or _held(trace, known) < _held(trace, row)):
-            most[row.process, row.key] = row
-    for row in most.values():
-        held = trace.details[row.id].constants
+    bytes_ = {row.id: sum(trace.details[row.id].constants.values()) for row in trace.compiles}
+    by_key = gathered(((row.process, row.key), row) for row in trace.compiles if bytes_[row.id] >= _LARGE)
+    for rows in by_key.values():
+        row = max(rows, key=lambda row: bytes_[row.id])
         mended = remedies(_AS_ARGUMENTS, Case(f"jax.captured_constants:{row.function}", {}))
-        largest = figures.listed(sorted(held, key=lambda type_: -held[type_]), MOST_NAMED)
-        yield of_compile(
-            trace,
-            row,
-            "captured_constants",
-            f"{row.function} holds {figures.size(_held(trace, row))} of constants: {largest}",
-            cost_ns=0,
-            remedies=mended,
-        )
-
-
-def _held(trace: Trace, row: Compile) -> int:
-    return sum(trace.details[row.id].constants.values())
+        held = trace.details[row.id].constants
+        largest = figures.listed(sorted(held, key=held.__getitem__, reverse=True), MOST_NAMED)
+        text = f"{row.function} holds {figures.size(bytes_[row.id])} of constants: {largest}"
+        yield of_compile(trace, row, "captured_constants", text, cost_ns=0, remedies=mended)
 
 
 # --- remedies -----------------------------------------------------------------------------------------------------
@@ -380,8 +368,7 @@ REMEDIES = {
     ),
     "static object": Row(
         "Of {argument} only {varying} changed, not {steady}: pass {varying} as an argument of its own that is not "
-        "static, so that its value is not compiled in. Where the code needs the number itself, for a shape or a "
-        "branch, it has to stay static: keep its values few."
+        "static, so that its value is not compiled in. " + _STAYS
     ),
     "static choice": Row("Each value of {argument} is a program of its own: keep them few.", how="none"),
     "static number": Row(f"{_TAKEN_OFF}. {_STAYS}", instead="{rewritten}", changes="rounding"),
@@ -409,8 +396,7 @@ REMEDIES = {
     ),
     "number passed to Equinox": Row(
         "Under filter_jit each Python number is static, and its value compiled in: pass {argument} as an array, "
-        "jnp.asarray({argument}). Where the code needs the number itself, for a shape or a branch, it has to stay "
-        "static: keep its values few.",
+        "jnp.asarray({argument}). " + _STAYS,
         changes="rounding",
     ),
     "static field": Row(

@@ -25,9 +25,8 @@ def jitted_again(trace: Trace, row: Finding) -> list[Remedy]:
     """What to do about one of these, which then costs what the operations took."""
     if not _is_of(row):
         return []
-    programs = [
-        each for each in trace.compiles if (each.process, each.origin, each.parent) == (row.process, "eager", None)
-    ]
+    of_process = (each for each in trace.compiles if each.process == row.process)
+    programs = [each for each in of_process if (each.origin, each.parent) == ("eager", None)]
     row.cost_ns, row.refs = sum(each.wall_ns for each in programs), [each.id for each in programs]
     at = row.location
     line = trace.code.get((at.file, at.line), "") if at is not None else ""

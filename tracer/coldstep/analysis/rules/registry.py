@@ -94,11 +94,7 @@ RULES: Mapping[str, Rules] = {
         rewrites={"baked_constant": with_dynamic_slice},
         type_beside=type_beside,
         drop="drop_remainder=True",
-        findings=(
-            tensorflow.second_traces,
-            tensorflow_keras.models_made_anew,
-            tensorflow_vectorized.made_in_each_call,
-        ),
+        findings=(tensorflow.second_traces, tensorflow_keras.models_made_anew, tensorflow_vectorized.made_in_each_call),
         uncompiled=(tensorflow_keras.called_itself, tensorflow_eager.made_graphs),
         by_error=tensorflow.BY_ERROR,
         mends=(tensorflow.made_before,),

@@ -10,7 +10,7 @@ from coldstep._util.expressions import expression
 from coldstep._util.figures import duration
 from coldstep._util.gathered import gathered
 from coldstep.analysis.array_texts import CannotMakeUp, array_in, dtype, literal, shape
-from coldstep.analysis.make_finding import MOST_NAMED, of_compile
+from coldstep.analysis.make_finding import MOST_NAMED, About, of_compile
 from coldstep.analysis.patterns import differing, dims, dtype_name
 from coldstep.analysis.remedies.blocks import block_around
 from coldstep.analysis.remedies.edits import method_owner
@@ -45,23 +45,13 @@ def second_traces(trace: Trace) -> Iterator[Finding]:
         spent = sum(segment.wall_ns for segment in row.segments if segment.part in (_PART, "variables"))
         first = next(segment.wall_ns for segment in row.segments if segment.part != _PART)
         made = f"{len(names)} variable{'s' if len(names) > 1 else ''}" if names else "variables"
-        yield of_compile(
-            trace,
-            row,
-            "second_trace",
-            f"{_outermost(trace, row).function} was traced twice in its first call, which made {made}",
-            severity="note",
-            cost_ns=spent,
-            evidence=[
-                f"the first trace, {duration(first)}, was thrown away; with variables made before, it is the only one",
-                *(
-                    [f"made: {', '.join(names[:MOST_NAMED])}{', …' if len(names) > MOST_NAMED else ''}"]
-                    if names
-                    else []
-                ),
-            ],
-            advice=_MAKE_BEFORE,
-        )
+        text = f"{_outermost(trace, row).function} was traced twice in its first call, which made {made}"
+        thrown = f"the first trace, {duration(first)}, was thrown away"
+        evidence = [f"{thrown}; with variables made before, it is the only one"]
+        if names:
+            evidence.append(f"made: {', '.join(names[:MOST_NAMED])}{', …' if len(names) > MOST_NAMED else ''}")
+        about = About(severity="note", cost_ns=spent, evidence=evidence, advice=_MAKE_BEFORE)
+        yield of_compile(trace, row, "second_trace", text, **about)
 
 
 def _outermost(trace: Trace, row: Compile) -> Compile:
@@ -107,6 +97,10 @@ def is_trainers_loop(compile_: Compile) -> bool:
 
 _AS_TENSOR = "{expression} = tf.cast({expression}, {dtype})"
 _OPEN = "input_signature={signature}"
+_NOT_FROM_AROUND = (
+    "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
+    "once: "
+)
 
 REMEDIES = {
     "shape": Row(
@@ -163,18 +157,9 @@ REMEDIES = {
         each=True,
         changes="rounding",
     ),
-    "module_attribute": Row(
-        "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
-        "once: an attribute is read when the function is traced, and never again."
-    ),
-    "global": Row(
-        "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
-        "once: a global is read when the function is traced, and never again."
-    ),
-    "closure": Row(
-        "Pass {argument} as an argument, a tensor (tf.constant), or keep it in a tf.Variable, and make the tf.function "
-        "once: it is read when the function is traced, and never again."
-    ),
+    "module_attribute": Row(_NOT_FROM_AROUND + "an attribute is read when the function is traced, and never again."),
+    "global": Row(_NOT_FROM_AROUND + "a global is read when the function is traced, and never again."),
+    "closure": Row(_NOT_FROM_AROUND + "it is read when the function is traced, and never again."),
     "pytree": Row("Give {argument} the same structure (keys, lengths, node types) at every call."),
     "longer list": Row(
         "Only the length of {argument} varies, and its elements are alike: pass one tensor of them, "
@@ -223,9 +208,7 @@ def chosen(trace: Trace, row: Recompile, seen: Seen, key: str | None) -> str | N
 def _of_xla(row: Recompile, seen: Seen) -> str:
     if seen.rewritten is not None:
         return "slice of XLA"
-    if row.cause == "baked_constant":
-        return row.cause
-    return "shape of XLA" if row.cause == "shape" else "value of XLA"
+    return {"baked_constant": "baked_constant", "shape": "shape of XLA"}.get(row.cause, "value of XLA")
 
 
 def _of_a_trace(row: Recompile, seen: Seen) -> str | None:

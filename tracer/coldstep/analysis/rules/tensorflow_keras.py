@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import listed
 from coldstep._util.gathered import gathered
-from coldstep.analysis.make_finding import of_compile
+from coldstep.analysis.make_finding import About, of_compile
 from coldstep.analysis.remedies.edits import is_call, method_owner
 from coldstep.analysis.remedies.row import Row
 from coldstep.analysis.remedies.table import Case, Place, remedies
@@ -51,16 +51,10 @@ def models_made_anew(trace: Trace) -> Iterator[Finding]:
         if not trains and not _goes_on(trace, {row.id for row in later}):
             continue
         made = remedies(_KEPT if trains else _LOADED, Case(f"keras.made_anew:{rows[0].function}", {}))
-        yield of_compile(
-            trace,
-            later[0],
-            "repeat_offender",
-            f"{listed(sorted(steps), len(steps))} compiled for each of {models} models that are built alike",
-            severity="note",
-            cost_ns=sum(row.wall_ns for row in later),
-            refs=[row.id for row in later],
-            remedies=made,
-        )
+        text = f"{listed(sorted(steps), len(steps))} compiled for each of {models} models that are built alike"
+        cost_ns, refs = sum(row.wall_ns for row in later), [row.id for row in later]
+        about = About(severity="note", cost_ns=cost_ns, refs=refs, remedies=made)
+        yield of_compile(trace, later[0], "repeat_offender", text, **about)
 
 
 def _trains(row: Compile) -> bool:

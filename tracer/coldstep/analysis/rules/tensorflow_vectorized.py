@@ -27,16 +27,9 @@ def made_in_each_call(trace: Trace) -> Iterator[Finding]:
         for row in trace.compiles
         if row.stack == "tensorflow" and row.parent is None and row.caller is not None and _PLACE in row.key
     )
-    for rows in lines.values():
-        if len(rows) < _LEAST:
-            continue
+    mended = remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {}))
+    for rows in (rows for rows in lines.values() if len(rows) >= _LEAST):
         text = f"TensorFlow traced a function of its own {times(len(rows))}"
-        yield of_compile(
-            trace,
-            rows[0],
-            "eager_compiles",
-            f"{text}: the call that vectorizes in this line makes one each time, outside of a tf.function",
-            cost_ns=sum(row.wall_ns for row in rows),
-            refs=[row.id for row in rows],
-            remedies=remedies(_IN_A_FUNCTION, Case("tensorflow.vectorized", {})),
-        )
+        text += ": the call that vectorizes in this line makes one each time, outside of a tf.function"
+        cost_ns, refs = sum(row.wall_ns for row in rows), [row.id for row in rows]
+        yield of_compile(trace, rows[0], "eager_compiles", text, cost_ns=cost_ns, refs=refs, remedies=mended)

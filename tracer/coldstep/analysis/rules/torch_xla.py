@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 
 from coldstep import context as forms
 from coldstep._util.expressions import expression
 from coldstep._util.figures import count
+from coldstep._util.gathered import gathered
 from coldstep.analysis.patterns import differing
 from coldstep.analysis.remedies.row import Row
 from coldstep.signature import Change, Signature, differences
@@ -36,14 +38,9 @@ _COMPILED_IN = {0.0, 1.0, -1.0}
 
 def explain(before: Signature, after: Signature) -> tuple[Change | None, bool, list[Change]]:
     """The change that explains the compile, whether it is proven, and all that differs."""
-    changes = [*_stories(before, after), *_of_inputs(before, after), *_of_modes(before, after)]
-    proven = bool(changes)
-    if not changes:
-        changes = list(_of_shapes(before, after))
-        proven = _is_exact(before) and _is_exact(after)
-    if not changes:
-        changes = list(_of_operations(before, after))
-        proven = _is_exact(before) and _is_exact(after)
+    seen = [*_stories(before, after), *_of_inputs(before, after), *_of_modes(before, after)]
+    changes = seen or list(_of_shapes(before, after)) or list(_of_operations(before, after))
+    proven = bool(seen) or (_is_exact(before) and _is_exact(after))
     return (changes[0] if changes else None), proven and bool(changes), changes
 
 
@@ -243,13 +240,10 @@ def _is_one_of(text: str, values: set[float]) -> bool:
 
 def _of_state(before: Signature, after: Signature) -> Iterator[str]:
     """The optimizer's state that has become an input, by key and parameter."""
-    by_key: dict[str, list[str]] = defaultdict(list)
-    total = 0
     states = _new_states(before, after)
-    for match in states:
-        by_key[match[3]].append(f"{match[2]} {after.inputs[match[0]]}")
-        total += _bytes(after.inputs[match[0]])
+    by_key = gathered((match[3], f"{match[2]} {after.inputs[match[0]]}") for match in states)
     if states:
+        total = sum(_bytes(after.inputs[match[0]]) for match in states)
         parameters = count(len({match[2] for match in states}), "parameter")
         yield f"new inputs: {len(states)} tensors of optimizer state, of {parameters}, {total:,} bytes"
     for key, names in by_key.items():
@@ -279,20 +273,12 @@ def _is_exact(signature: Signature) -> bool:
     return forms.OPERATIONS.key() in signature.context
 
 
-def _operations(signature: Signature) -> Counter[str]:
-    return forms.counts_in(signature.context.get(forms.OPERATIONS.key(), ""))
+def _counted(form: forms.Form, signature: Signature) -> Counter[str]:
+    return forms.counts_in(signature.context.get(form.key(), ""))
 
 
-def _constants(signature: Signature) -> Counter[str]:
-    return forms.counts_in(signature.context.get(forms.CONSTANTS.key(), ""))
-
-
-def _results(signature: Signature) -> Counter[str]:
-    return forms.counts_in(signature.context.get(forms.RESULTS.key(), ""))
-
-
-def _told(signature: Signature) -> Counter[str]:
-    return forms.counts_in(signature.context.get(forms.ATTRIBUTES.key(), ""))
+_operations, _constants = partial(_counted, forms.OPERATIONS), partial(_counted, forms.CONSTANTS)
+_results, _told = partial(_counted, forms.RESULTS), partial(_counted, forms.ATTRIBUTES)
 
 
 def _values(constants: Iterable[str]) -> set[float]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from coldstep._util.figures import times
 from coldstep._util.slotted import slotted
-from coldstep.analysis.make_finding import finding
+from coldstep.analysis.make_finding import About, finding
 from coldstep.analysis.remedies.blocks import Block, block_around
 from coldstep.analysis.remedies.jitted import jitted, made_anew
 from coldstep.analysis.remedies.made_at_once import MADE
@@ -131,16 +131,11 @@ def told(trace: Trace, group: Repeated) -> Finding:
     block = block_around(trace.blocks, group.place) if group.place is not None and group.has_equal_inputs else None
     anew = made_anew(block, group.place.line) if block is not None and group.place is not None else ""
     text = group.text(len(set(group.steps)) if group.in_steps else 0)
-    return finding(
-        "eager_compiles",
-        f"{text}: each call makes {anew} anew" if anew else text,
-        at=first,
-        cost_ns=sum(row.wall_ns for row in group.programs),
-        location=group.place,
-        advice=group.advice,
-        refs=[row.id for row in group.programs],
-        remedies=(into_one_program(trace, group.programs) if group.is_for_few_types else []) or None,
-    )
+    text = f"{text}: each call makes {anew} anew" if anew else text
+    mended = (into_one_program(trace, group.programs) if group.is_for_few_types else []) or None
+    cost_ns, refs = sum(row.wall_ns for row in group.programs), [row.id for row in group.programs]
+    about = About(cost_ns=cost_ns, advice=group.advice, refs=refs, remedies=mended)
+    return finding("eager_compiles", text, at=first, location=group.place, **about)
 
 
 _INTO_ONE_PROGRAM = Row(

@@ -290,10 +290,8 @@ def _grouped(groups: list[list[Repeated]], rule: StepRule, rows: list[Repeated],
 def _asked(rows: list[Repeated], made: Sequence[Made], asked: str) -> Choice:
     matching = [row for row in rows if row.kind != "setup" and _is_asked(row, asked)]
     if not matching:
-        seen = (
-            ", ".join(dict.fromkeys(_words(row) for row in rows if row.kind != "setup"))
-            or "nothing that is called again and again"
-        )
+        seen = ", ".join(dict.fromkeys(_words(row) for row in rows if row.kind != "setup"))
+        seen = seen or "nothing that is called again and again"
         raise LookupError(f"nothing that {asked!r} names was seen in it; seen: {seen}")
     if matching[0].kind in ("other_tool", "trainer"):
         return _told(matching, rows, made)
@@ -305,10 +303,8 @@ def _asked(rows: list[Repeated], made: Sequence[Made], asked: str) -> Choice:
 
 
 def _is_asked(row: Repeated, asked: str) -> bool:
-    if asked in (row.kind, row.function, row.function.rpartition(".")[2], row.name):
-        return True
-    place = row.place
-    return place is not None and (f"{place.file}:{place.line}" == asked or f"{_base(place)}:{place.line}" == asked)
+    lines = [f"{file}:{row.place.line}" for file in (row.place.file, _base(row.place))] if row.place is not None else []
+    return asked in (row.kind, row.function, row.function.rpartition(".")[2], row.name, *lines)
 
 
 def _members(last: Repeated, rows: list[Repeated]) -> list[Repeated]:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from coldstep._util.figures import listed
 from coldstep._util.slotted import slotted
-from coldstep.analysis.make_finding import MOST_NAMED, finding
+from coldstep.analysis.make_finding import MOST_NAMED, About, finding
 from coldstep.analysis.remedies.blocks import Block, Loop, block_around
 from coldstep.analysis.remedies.jitted import jitted
 from coldstep.analysis.remedies.made_at_once import made_at_once
 from coldstep.analysis.steps.eager_programs import into_one_program, jittable_around
-from coldstep.model import Compile, Finding, Location, Remedy, Trace, Within
+from coldstep.model import Compile, Finding, Location, Remedy, Severity, Trace, Within
 from coldstep.rows.intervals import alone, kinds
 
 _LEAST_STEPS = 3
@@ -169,14 +169,8 @@ def _finding(
     first = trace.intervals[programs[0].segments[0].interval]
     mended = remedies or into_one_program(trace, programs)
     names = listed((row.function for row in programs), MOST_NAMED)
-    return finding(
-        "eager_compiles",
-        f"{text}: {len(programs)} small programs were compiled for them ({names})",
-        severity="warning" if mended or advice == _ABOVE_THE_LOOP else "note",
-        at=first,
-        cost_ns=sum(row.wall_ns for row in programs),
-        location=location or dearest.caller,
-        advice=advice,
-        refs=[row.id for row in programs],
-        remedies=mended or None,
-    )
+    text = f"{text}: {len(programs)} small programs were compiled for them ({names})"
+    severity: Severity = "warning" if mended or advice == _ABOVE_THE_LOOP else "note"
+    cost_ns, refs = sum(row.wall_ns for row in programs), [row.id for row in programs]
+    about = About(severity=severity, cost_ns=cost_ns, advice=advice, refs=refs, remedies=mended or None)
+    return finding("eager_compiles", text, at=first, location=location or dearest.caller, **about)

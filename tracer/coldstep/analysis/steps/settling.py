@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from coldstep._util.gathered import gathered
@@ -66,15 +67,9 @@ def settle(steps: Steps, busy: set[int], surely: set[int], unseen: str | None) -
     elif verdict == "not_settled" and _first_quiet(steps, surely) is not None:
         verdict, why = "not_observable", unseen or _WHOSE
     times = steps.walls()
-    steady = median(times[settled:]) if settled is not None else None
-    warm = next(
-        (
-            i
-            for i in range(len(times) - QUIET_STEPS + 1)
-            if steady is not None and all(ns <= _WARM_FACTOR * steady for ns in times[i : i + QUIET_STEPS])
-        ),
-        None,
-    )
+    warmest = _WARM_FACTOR * median(times[settled:]) if settled is not None else 0
+    starts = range(len(times) - QUIET_STEPS + 1 if settled is not None else 0)
+    warm = next((i for i in starts if max(times[i : i + QUIET_STEPS]) <= warmest), None)
     return Settling(
         process=steps[0].process,
         name=steps[0].name or "",
@@ -115,13 +110,8 @@ def causes(
     late = list(_late_backwards(steps, compiles.values()))
     for step in (step for step in steps.alone() if step.index != steps[0].index):
         if until is None or (step.step or 0) < until:
-            settling.causes += [
-                _read(step.step, compiles[c])
-                if c not in why and compiles[c].caused_by in reads
-                else _cause(step.step, compiles[c], why.get(c))
-                for c in step.compiles
-                if counts(compiles[c])
-            ]
+            counted = (compiles[c] for c in step.compiles if counts(compiles[c]))
+            settling.causes += [_cause(step.step, compile_, why.get(compile_.id), reads) for compile_ in counted]
         settling.causes += [_late(step.step, compile_) for at, compile_ in late if at == step.index]
     settling.causes = sorted([*settling.causes, *recorded], key=lambda cause: cause.step or 0)
 
@@ -157,8 +147,11 @@ def by_function(
     ]
 
 
-def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> SettlingCause:
+def _cause(step: int | None, compile_: Compile, why: Recompile | None, reads: Collection[str] = ()) -> SettlingCause:
     when = f" in step {step}" if step is not None else ""
+    if why is None and compile_.caused_by in reads:
+        text = f"{compile_.function} compiled{when} (host_read): no value was read there before, now one is"
+        return SettlingCause(step, compile_.id, "host_read", text, [], READ_AFTER_SYNC)
     if why is None:
         what = without_recompile(compile_)
         advice = _CALL_FIRST if compile_.outcome not in ENDED else ""
@@ -168,11 +161,6 @@ def _cause(step: int | None, compile_: Compile, why: Recompile | None) -> Settli
     change = f": {what_changed(why)}" if why.argument else ""
     text = f"{compile_.function} compiled again{when} ({why.cause}){change}{_STORIES.get(why.cause, '')}"
     return SettlingCause(step, compile_.id, why.cause, text, why.evidence, why.advice)
-
-
-def _read(step: int | None, compile_: Compile) -> SettlingCause:
-    text = f"{compile_.function} compiled in step {step} (host_read): no value was read there before, now one is"
-    return SettlingCause(step, compile_.id, "host_read", text, [], READ_AFTER_SYNC)
 
 
 def _late(step: int | None, compile_: Compile) -> SettlingCause:
@@ -214,25 +202,21 @@ def cost(steps: Steps, settling: Settling, process: Process) -> Cost:
     first = steps[0]
     steady = sorted(steps.labelled("steady").walls())
     settled = steps.numbered(settling.settled_at_step) if settling.settled_at_step is not None else None
-    spread = None
-    if len(steady) >= 3:
-        low, high = quartiles(steady)
-        spread = round(high - low)
+    is_known = len(steady) >= 3
+    low, high = quartiles(steady) if is_known else (0, 0)
+    whole = first.wall_ns or 1
     since_began = process.before_trace_ns - process.start_ns  # in a job's trace, where all counts from its first
     return Cost(
         process=process.index,
         name=first.name or "",
         time_to_first_step_ns=since_began + first.start_ns + first.wall_ns,
         time_to_settled_ns=since_began + settled.start_ns if settled else None,
-        steady_step_ns=round(median(steady)) if len(steady) >= 3 else None,
-        steady_spread_ns=spread,
+        steady_step_ns=round(median(steady)) if is_known else None,
+        steady_spread_ns=round(high - low) if is_known else None,
         first_step=FirstStep(
             interval=first.index,
             wall_ns=first.wall_ns,
-            attributed_share=1 - first.unattributed_ns / first.wall_ns if first.wall_ns else 1.0,
-            phases=[
-                PhaseShare(phase, ns, ns / first.wall_ns if first.wall_ns else 0.0)
-                for phase, ns in sorted(first.phases.items(), key=lambda item: -item[1])
-            ],
+            attributed_share=1 - first.unattributed_ns / whole,
+            phases=[PhaseShare(phase, ns, ns / whole) for phase, ns in Counter(first.phases).most_common()],
         ),
     )
