@@ -24,13 +24,7 @@ from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, emit_whole
 from coldstep.places import Places, location
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch_xla._private.hooks import (
-    READ,
-    Internals,
-    Report,
-    Reports,
-    Syncing,
-)
+from coldstep_collectors.torch_xla._private.hooks import READ, Internals, Report, Reports, Syncing
 from coldstep_collectors.torch_xla.caches import LazyCaches
 from coldstep_collectors.torch_xla.cuts import QUIET_SYNCS, Compiled, Cuts, Place
 from coldstep_collectors.torch_xla.describe import TENSOR, Graph, Looker, Sight, abstract_value

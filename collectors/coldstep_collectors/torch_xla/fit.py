@@ -127,12 +127,7 @@ def _run(
 
 
 def _graph(
-    torch: Any,
-    programs: Programs,
-    internals: Internals,
-    reached: Sequence[Any],
-    before: Mapping[int, int],
-    result: Any,
+    torch: Any, programs: Programs, internals: Internals, reached: Sequence[Any], before: Mapping[int, int], result: Any
 ) -> tuple[list[Any], set[int | str]]:
     """What a sync at the end of a step would compute: what stands then, and what the step returned; and from which
     tensors. What stood `before` the step and is updated gives its place to the result."""

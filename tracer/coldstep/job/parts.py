@@ -14,15 +14,7 @@ from coldstep.events import Args
 from coldstep.job.job import Job
 from coldstep.pftrace import layout
 from coldstep.pftrace.proto import SLICE_BEGIN
-from coldstep.recording.output import (
-    BINARY,
-    Taken,
-    above_stderr,
-    environment_rank,
-    file_to_write,
-    is_folder,
-    open_new,
-)
+from coldstep.recording.output import BINARY, Taken, above_stderr, environment_rank, file_to_write, is_folder, open_new
 
 _MOST_FILES = 512
 _MOST_SILENT = 64  # files, beyond which a process needs to have compiled for one

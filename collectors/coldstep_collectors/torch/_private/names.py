@@ -280,9 +280,7 @@ MARKER = Hook(None, Form("torch._C._profiler:_RecordFunctionFast", versions="2.3
 TUNER = Hook(
     Unseen("the choices of autotuning (this version of PyTorch announces them in another way)", AUTOTUNING),
     Form(
-        "torch._inductor.select_algorithm:AlgorithmSelectorCache",
-        ("add_feedback_saver", "__call__"),
-        versions="2.5-",
+        "torch._inductor.select_algorithm:AlgorithmSelectorCache", ("add_feedback_saver", "__call__"), versions="2.5-"
     ),
 )
 

@@ -224,10 +224,7 @@ class Spans:
             event("i", name, metadata)
             return instant(name, ns, metadata, *args, **kwargs)
 
-        self._patches += [
-            Patch(logger, timed_name, log_timed_event),
-            Patch(logger, instant_name, log_instant_event),
-        ]
+        self._patches += [Patch(logger, timed_name, log_timed_event), Patch(logger, instant_name, log_instant_event)]
 
     def _on_begin(self, name: str) -> None:
         ns = now()
