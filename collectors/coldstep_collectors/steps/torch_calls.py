@@ -116,9 +116,9 @@ class TorchCalls:
             )
         return missing
 
-    def attach_to_ahead(self, module: ModuleType) -> list[str]:
+    def attach_to_ahead(self, _: ModuleType) -> list[str]:
         """The same for functions compiled ahead of their calls, or loaded so."""
-        if self._on and (patch := ahead.around_calls(module, self._ahead_begins)) is not None:
+        if self._on and (patch := ahead.around_calls(self._ahead_begins)) is not None:
             self._undo.append(patch.undo)
         return []
 

@@ -82,6 +82,5 @@ class Prospects:
 
 def _is_made(change: Change) -> bool:
     """Whether something came to be that was not there: another change may be taken back before the next call."""
-    if change.mechanism == "optimizer_state":
-        return True
-    return change.mechanism in ("type", "module_attribute") and change.before in ("None", "not set")
+    of_attributes = change.mechanism in ("type", "module_attribute") and change.before in ("None", "not set")
+    return of_attributes or change.mechanism == "optimizer_state"

@@ -48,11 +48,7 @@ class Components:
         components: list[Args] = []
         folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
         whole: dict[str, dict[str, tuple[str, str]]] = {}
-        for line in lines:
-            row = self._line(line)
-            if row is None:
-                continue
-            name, digest, words = row
+        for name, digest, words in filter(None, map(self._line, lines)):
             stem, _, option = name.partition("[")
             if stem in folded:
                 whole.setdefault(stem, {})[option.removesuffix("]")] = digest, words
@@ -117,7 +113,7 @@ class Components:
     def _default(self, config: str) -> dict[str, str]:
         if config not in self._defaults:
             module = sys.modules.get(_CONFIGS[config])
-            entries, given = getattr(module, "_config", {}), set_options(module) if module is not None else set()
+            entries, given = getattr(module, "_config", {}), set_options(module)
             self._defaults[config] = {
                 name: _ADDRESS.sub("", str(entry.default))
                 for name, entry in entries.items()
@@ -162,12 +158,12 @@ def answered(metadata: Mapping[str, Any], components: Components) -> Args:
         answer["key"] = str(key)
     if reason := metadata.get("cache_bypass_reason"):
         answer["why_text"] = _ADDRESS.sub("", str(reason)).strip()[:256]
-    lines = metadata.get("components")
-    if isinstance(lines, (list, tuple)) and lines:
-        answer["components"] = components.of_lines(map(str, lines))
-        backward = next((line for line in lines if f"] {_IS_BACKWARD}: " in str(line)), None)
-        if backward is not None:
-            answer["part"] = "backward" if str(backward).endswith("True") else "forward"
+    given = metadata.get("components")
+    if isinstance(given, (list, tuple)) and given:
+        lines = list(map(str, given))
+        answer["components"] = components.of_lines(lines)
+        if backward := next((line for line in lines if f"] {_IS_BACKWARD}: " in line), None):
+            answer["part"] = "backward" if backward.endswith("True") else "forward"
     return answer
 
 
@@ -230,18 +226,11 @@ class Writes:
 
     def not_taken(self, key: str | None) -> Args:
         """For a miss of AOTAutograd's: the words where an entry was there when its key was made; once."""
-        if key not in self._there:
-            return {}
-        self._there.remove(key)
-        words = "an entry is there: PyTorch could not load it, or a graph that it names"
-        return {"state": "unreadable", "why_text": words}
+        return _unreadable(self._there, key, "PyTorch could not load it, or a graph that it names")
 
     def not_loaded(self, key: str | None) -> Args:
         """For a miss in the cache of graphs: the words where an entry was there when it was looked for; once."""
-        if key not in self._damaged:
-            return {}
-        self._damaged.remove(key)
-        return {"state": "unreadable", "why_text": "an entry is there: PyTorch could not load it"}
+        return _unreadable(self._damaged, key, "PyTorch could not load it")
 
     def stored(self, key: str | None) -> Args | None:
         """What became of storing an entry under this key; None where it was not tried."""
@@ -266,10 +255,10 @@ class Writes:
 
     def _made_key(self, cache: Any, pickler: Any, details: Any, key: str) -> None:
         # an entry that is there will be a hit, and a hit needs no more than its key
-        if not os.path.exists(cache._get_tmp_dir_for_key(key)):
-            self._made[key] = self._components.of_details(details, pickler.get_hash)
-        else:
+        if os.path.exists(cache._get_tmp_dir_for_key(key)):
             self._there.add(key)
+        else:
+            self._made[key] = self._components.of_details(details, pickler.get_hash)
 
     def _wrote_source(self, extension: str, written: Any) -> None:
         if extension == "main.cpp" and isinstance(written, tuple):
@@ -317,6 +306,14 @@ class Writes:
         self._stored.setdefault(key, {"written": False, "why": "unpicklable", "why_text": words})
 
 
+def _unreadable(keys: set[str], key: str | None, why: str) -> Args:
+    """What a miss is where its key is among these, which it is once."""
+    if key not in keys:
+        return {}
+    keys.remove(key)
+    return {"state": "unreadable", "why_text": f"an entry is there: {why}"}
+
+
 def _holds(folder: str) -> bool:
     """Whether entries are in it; what begins with a dot is one that is being written."""
     return os.path.isdir(folder) and any(not name.startswith(".") for name in os.listdir(folder))
@@ -341,14 +338,13 @@ def _config(saved: Any) -> dict[str, Any]:
 _STATEMENT = expression(r"(?P<within> {4})?(?P<kind>class |def )?(?P<name>\w+)\s*[:=(]")
 
 
-def set_options(module: ModuleType) -> set[str]:
+def set_options(module: ModuleType | None) -> set[str]:
     """The options that the module's source makes of variables that are set."""
     try:
-        with open(module.__file__ or "", encoding="utf-8") as file:
-            source = file.read()
+        with open(getattr(module, "__file__", None) or "", encoding="utf-8") as file:
+            return options_of(file.read(), os.environ)
     except OSError:
         return set()
-    return options_of(source, os.environ)
 
 
 def options_of(source: str, variables: Iterable[str]) -> set[str]:

@@ -246,11 +246,9 @@ def compiled(frame: FrameType) -> Any:
 
 def stepped(function: Any, kind: type) -> Any:
     """The optimizer, of class `kind`, whose step a function given to torch.compile is; None where it is another."""
-    for each in _wrapped(function):
-        owner = getattr(each, "__self__", None)
-        if isinstance(owner, kind) and getattr(each, "__name__", "") == "step":
-            return owner
-    return None
+    steps = (each for each in _wrapped(function) if getattr(each, "__name__", "") == "step")
+    owners = (getattr(each, "__self__", None) for each in steps)
+    return next((owner for owner in owners if isinstance(owner, kind)), None)
 
 
 def unwrapped(function: Any) -> Any:

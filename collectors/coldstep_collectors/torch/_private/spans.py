@@ -168,11 +168,9 @@ class Spans:
             return []
         if _shared is self:
             _shared = None
-        left = undo_all(self._patches)
-        left += self.writes.remove() if self.writes is not None else []
         self._compiles.clear()
         self._ids.clear()
-        return left
+        return undo_all(self._patches) + (self.writes.remove() if self.writes is not None else [])
 
     def remember(self, compile: Compile) -> None:
         """Know `compile` again by PyTorch's own object for it, which its backward brings along."""
