@@ -98,8 +98,7 @@ class EagerSteps:
             self._watch(kind, "apply", self._applies, self._ended)
 
     def _watch(self, kind: Any, method: str, begins: Callable[..., Any], ended: Callable[..., None]) -> None:
-        around = _around(getattr(kind, method), self._guard(begins), self._guard(ended))
-        self._patches.append(Patch(kind, method, around))
+        self._patches.append(Patch(kind, method, _around(getattr(kind, method), *map(self._guard, (begins, ended)))))
 
     # --- the switch -------------------------------------------------------------------------------------------
 
@@ -186,8 +185,7 @@ class EagerSteps:
 
     def _site(self, kind: Kind | None, name: Callable[[], str], users: FrameType) -> _Site:
         key = kind, id(users.f_code), users.f_lasti, get_ident()
-        site = self._known.get(key)
-        if site is None:
+        if (site := self._known.get(key)) is None:
             made = self._sites.candidate(kind, name(), users) if kind is not None and self._sink.infers else None
             if made is not None:
                 made.looked = 1  # all that it keeps is in variables: there are no results to follow

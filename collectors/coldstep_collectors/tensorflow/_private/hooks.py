@@ -651,9 +651,8 @@ def _tensor(type_: Any, name: str) -> Tensor:
 
 def shape_of(tensor: Any) -> Tensor:
     """What a tensor that is there is."""
-    if tensor.dtype.name == "resource":  # a variable, whose own shape is the graph's
-        return Tensor(tensor.dtype, None)
-    return Tensor(tensor.dtype, list(tensor.shape))
+    is_variable = tensor.dtype.name == "resource"  # whose own shape is the graph's
+    return Tensor(tensor.dtype, None if is_variable else list(tensor.shape))
 
 
 def open_variables(concrete: Any) -> list[Any]:
