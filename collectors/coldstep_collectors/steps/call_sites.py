@@ -42,8 +42,7 @@ class CallSites:
 
     def is_users(self, file: str) -> bool:
         """Whether the user wrote the code in `file`."""
-        is_users = self._users.get(file)
-        if is_users is None:
+        if (is_users := self._users.get(file)) is None:
             is_users = self._users[file] = self._places.is_users(file)
         return is_users
 

@@ -233,8 +233,7 @@ class TensorFlow:
         made: Args = {"outcome": "compiled" if _GRAPH in compile.about["context"] else "traced_only"}
         if (operations := private.operations(concrete)) is not None:
             made["operations"] = {"func_graph": operations}
-        is_users = compile.about["origin"] == "user" and parent is None
-        if is_users:
+        if is_users := compile.about["origin"] == "user" and parent is None:
             made |= self._again.about(self._describer.running_model(sys._getframe(1)))
         self._close(ns, opened, made)
         if is_users:
@@ -282,15 +281,13 @@ class TensorFlow:
     def _keep_ir(self, compile: Compile, concrete: Any) -> None:
         self._sink.keep_ir(compile.id, "func_graph", partial(private.graph_text, concrete))
         if compile.jitted:
-            text = partial(self._internals.compiler_text, concrete, "stablehlo")
-            self._sink.keep_ir(compile.id, "stablehlo", text)
+            self._sink.keep_ir(compile.id, "stablehlo", partial(self._internals.compiler_text, concrete, "stablehlo"))
 
     # --- parts of a first call --------------------------------------------------------------------------------
 
     def _variables_begin(self, _frame: FrameType, _function: Any, initializers: Any) -> _Open | None:
         ns, thread, names = now(), self._thread, private.made_by(initializers)
-        compile = thread.last
-        if compile is None or not names:
+        if (compile := thread.last) is None or not names:
             return None
         thread.variables += 1
         compile.made += names
@@ -383,8 +380,7 @@ class TensorFlow:
     def _placed(self, watch: Watch, called: FrameType) -> Keep | None:
         """Have the ends of calls that are made from where `called` is called now kept, at the user's line: they may be
         steps."""
-        users = self._sites.users_frame(called)
-        if users is None:
+        if (users := self._sites.users_frame(called)) is None:
             watch.line = None
             return None
         watch.depth = sum(1 for _ in takewhile(lambda each: each is not users, frames(called)))
@@ -425,8 +421,7 @@ class TensorFlow:
 
     def _changed_at(self, name: str) -> Args | None:
         """The assignment that changed it, as far as the file of the call shows one."""
-        frame = self._describer.places.users_frame(sys._getframe(1))
-        if frame is None:
+        if (frame := self._describer.places.users_frame(sys._getframe(1))) is None:
             return None
         code = frame.f_code
         line = assigned_before(code.co_filename, frame.f_lineno or 0, name)

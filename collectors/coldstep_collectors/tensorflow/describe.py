@@ -214,8 +214,7 @@ class Describer:
             yield from self._below(path, constraint, known)
 
     def _below(self, path: str, type_: Any, known: dict[str, str]) -> Iterator[tuple[str, Any]]:
-        part = private.part_of(type_)
-        if isinstance(part, Container):
+        if isinstance(part := private.part_of(type_), Container):
             known[forms.TREE.key(path)] = cut(part.text)
             for suffix, child in part.parts:
                 yield from self._below(path + suffix, child, known)

@@ -221,8 +221,7 @@ def _followed(original: Any, then: Callable[[FrameType], object]) -> Any:
 def _around(original: Any, begins: Callable[[Any, FrameType], Any], ended: Callable[[Any], object]) -> Any:
     @wraps(original)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = begins(self, sys._getframe(1))
-        if begun is None:
+        if (begun := begins(self, sys._getframe(1))) is None:
             return original(self, *args, **kwargs)
         try:
             return original(self, *args, **kwargs)

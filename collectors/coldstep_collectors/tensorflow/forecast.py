@@ -138,8 +138,7 @@ def _reached(function: Any) -> Iterator[Any]:
             continue
         seen.add(id(each))
         yield each
-        inner = attribute(each, "python_function", each)
-        if isinstance(inner, MethodType):
+        if isinstance(inner := attribute(each, "python_function", each), MethodType):
             queue.append(inner.__self__)
             inner = inner.__func__
         if isinstance(inner, FunctionType):

@@ -380,8 +380,7 @@ def parts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
 def _container(value: Any) -> str:
     """A container's kind and length; the keys of a dict, the members of a set."""
     base: Any = next(base for base in (list, tuple, dict, set, frozenset) if isinstance(value, base))
-    length = base.__len__(value)
-    if not length:
+    if not (length := base.__len__(value)):
         return _EMPTY.get(base, f"{type(value).__qualname__} of 0")
     if base in (dict, set) and all(_is_plain(key) for key in base.__iter__(value)):
         keys = [_text(key) for key in base.__iter__(value)]

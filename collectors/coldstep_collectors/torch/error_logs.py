@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
-from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import Unseen, told_by
 from coldstep.events import Args, Begin, GraphBreak, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
@@ -149,10 +149,7 @@ _MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
     "compiles, recompiles and their causes, and graph breaks: the log has only the lines printed unasked (it shows "
     "more with env: TORCH_LOGS: recompiles,graph_breaks,dynamic)",
-    COMPILES,
-    RECOMPILES,
-    BREAKS,
-    PHASES,
+    *told_by("dynamo"),
 )
 
 
@@ -311,8 +308,7 @@ class Errors:
 
     def _after(self, text: str) -> bool:
         """A line after an error: the user's code that it is of, or the error's own cause."""
-        failed = self._failed
-        if failed is None or not self._error_goes_on:
+        if (failed := self._failed) is None or not self._error_goes_on:
             return False
         self._lines += 1
         self._error_goes_on = self._lines < _MOST_LINES
@@ -411,8 +407,7 @@ def _place(file: str, line: str, name: str) -> tuple[str, int, str]:
 
 
 def _compile(log: Log, name: str, start: int, end: int) -> str | None:
-    id = log.new_compile()
-    if id is not None:
+    if (id := log.new_compile()) is not None:
         about = about_unasked("dynamo", name) | {"identity": id}  # nothing is known of recompiles
         begin = Begin(start, about["function"], "torch", None, id, about)
         emit_whole(log.emit, begin, end, {"outcome": "compiled"})

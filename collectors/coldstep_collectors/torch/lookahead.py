@@ -33,9 +33,7 @@ class Prospects:
     """What the collector `dynamo` knows of the step to come."""
 
     def __init__(self, torch: Any, sink: AheadSink, describer: Describer) -> None:
-        self._torch = torch
-        self._sink = sink
-        self._describer = describer
+        self._torch, self._sink, self._describer = torch, sink, describer
         self._first: dict[tuple[int, ...], _First] = {}
         sink.on_first_mark(self._first.clear)
 

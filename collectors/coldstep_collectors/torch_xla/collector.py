@@ -402,11 +402,9 @@ class TorchXla:
         looked_up = -self._uncached - self._cached
         self._uncached, self._cached = self._lookups()
         looked_up += self._uncached + self._cached
-        eager = self._timings.new(self._timings.eager, 0, ns)
-        for start, end in eager:
+        for start, end in self._timings.new(self._timings.eager, 0, ns):
             segment(self._sink, start, [(COMPILE, start, end)], _EAGER, {"outcome": "compiled"})
-        times = self._timings.new(self._timings.compiles, 0, ns)
-        if not times:
+        if not (times := self._timings.new(self._timings.compiles, 0, ns)):
             return  # somebody has cleared the counters
         self._timings.draw_tracing(times[0][0], self._synced, self._quiet < QUIET_SYNCS)
         self._quiet = 0
@@ -519,8 +517,7 @@ def _foreseen(compile_id: str, inputs: list[Args], without: list[str], before: S
 
 def _same_inputs(place: Place, sight: Sight) -> list[Args]:
     """The inputs of a place's last graph as they are now, where those of the new one were not looked at."""
-    last = place.compiled
-    if last is None:
+    if (last := place.compiled) is None:
         return []
     rows = [{"argument": row["argument"], "type": sight.types.get(row["argument"], row["type"])} for row in last.inputs]
     new = [name for name in sight.types if ".state[" in name and name not in last.seen]

@@ -52,8 +52,7 @@ class Cuts:
 
     def of_sync(self, by: Syncing) -> Place:
         """The function that was given to torch_xla.compile, else the line that syncs."""
-        code = code_of(by.function)
-        if code is not None:
+        if (code := code_of(by.function)) is not None:
             site = (code.co_filename, code.co_firstlineno, code.co_qualname)
         elif by.kind == "inputs":
             site = self.calling(by.frame)

@@ -69,8 +69,7 @@ class _Forecaster:
         self._judge(number, of_tensors, tuple(values), _about(tensors, dict(types)))
 
     def _judge(self, number: int, types: tuple[object, ...], values: tuple[tuple[str, str], ...], about: Args) -> None:
-        alike = [known for known in self._known if known[:2] == types]
-        if not alike:
+        if all(known[:2] != types for known in self._known):
             self._compiles(number, about)
         elif (*types, values) not in self._known:
             self.told.leave_open(number, _NUMBER)
@@ -99,8 +98,7 @@ def _optimizers(torch: Any, function: Any) -> Iterator[Any]:
     owned: Iterable[Any] = ()
     if isinstance(function, MethodType):
         owned, function = held(function.__self__).values(), function.__func__
-    inner = attribute(function, "__wrapped__", function)
-    if isinstance(inner, FunctionType):
+    if isinstance(inner := attribute(function, "__wrapped__", function), FunctionType):
         read = (inner.__globals__.get(name) for name in globals_read(inner.__code__))
         owned = (*owned, *(value for _, value in closure(inner)), *read)
     return (each for each in owned if isinstance(each, torch.optim.Optimizer))

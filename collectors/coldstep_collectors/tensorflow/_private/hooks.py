@@ -357,8 +357,7 @@ class Internals:
 
     def compiler_text(self, concrete: Any, stage: str) -> str | None:
         """XLA's program of a jitted concrete function; None where its shapes are open."""
-        make = names.COMPILER_IR.find()
-        if make is None:
+        if (make := names.COMPILER_IR.find()) is None:
             return None
         try:
             text = make(concrete)(stage=stage)

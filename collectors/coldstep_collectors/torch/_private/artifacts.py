@@ -41,9 +41,7 @@ class Artifacts(logging.Handler):
 
     def __init__(self, wanted: Callable[[str, str], None], spans: Spans, sink: Sink) -> None:
         super().__init__()
-        self._wanted = wanted
-        self._spans = spans
-        self._sink = sink
+        self._wanted, self._spans, self._sink = wanted, spans, sink
         self._rendering: dict[int, Begin] = {}
         self._patch: Patch | None = None
         self._logger = logging.getLogger("torch.__trace")
@@ -54,8 +52,7 @@ class Artifacts(logging.Handler):
         if names.RECORDS.find() is not self._logger:
             return names.RECORDS.unseen
         if (form := names.EMITTER.form()) is not None:
-            selective = _Selective(self, form, self._logger.handlers)
-            self._patch = Patch(self._logger, "handlers", selective)
+            self._patch = Patch(self._logger, "handlers", _Selective(self, form, self._logger.handlers))
         else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
             self._logger.handlers.insert(0, self)
         self._is_installed = True

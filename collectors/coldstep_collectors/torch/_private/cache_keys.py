@@ -100,8 +100,7 @@ class Components:
         return self._known[line]
 
     def _read(self, line: str) -> tuple[str, str, str] | None:
-        head = _LINE.match(line)
-        if head is None:
+        if (head := _LINE.match(line)) is None:
             return None
         name, words = head[2], _ADDRESS.sub("", line[head.start(3) :])
         stem, _, option = name.partition("[")
@@ -171,9 +170,7 @@ class Writes:
     """The stored entry, by key; and on a miss of AOTAutograd's cache, its components."""
 
     def __init__(self, components: Components, kernel: Callable[[bool], None], guarded: Callable[..., Any]) -> None:
-        self._components = components
-        self._guarded = guarded
-        self._kernel = guarded(kernel)
+        self._components, self._guarded, self._kernel = components, guarded, guarded(kernel)
         self._patches: list[Patch] = []
         self._made: dict[str, list[Args]] = {}
         self._there: set[str] = set()
@@ -189,8 +186,7 @@ class Writes:
         self._watch_store(names.GRAPH_STORE)
         if names.GRAPH_LOOKUP.form() is not None:
             self._watch_lookup(names.GRAPH_LOOKUP.find())
-        real = names.KERNELS.find()
-        if real is None:
+        if (real := names.KERNELS.find()) is None:
             return
         wrote = self._guarded(self._wrote_source)
 
@@ -288,10 +284,8 @@ class Writes:
             finally:
                 saved(key)
 
-        self._patches += [
-            Patch(cache, write_local, staticmethod(write_to_local_cache)),
-            Patch(cache, save, staticmethod(save_entry)),
-        ]
+        ours = {write_local: write_to_local_cache, save: save_entry}
+        self._patches += [Patch(cache, name, staticmethod(hook)) for name, hook in ours.items()]
         return True
 
     def _wrote(self, key: str) -> None:
@@ -349,8 +343,7 @@ def set_options(module: ModuleType | None) -> set[str]:
 
 def options_of(source: str, variables: Iterable[str]) -> set[str]:
     """The same, of a source and the names of variables."""
-    given = [f'"{name}"' for name in variables if f'"{name}"' in source]
-    if not given:
+    if not (given := [f'"{name}"' for name in variables if f'"{name}"' in source]):
         return set()
     lines = list(zip(source.splitlines(), _options(source), strict=True))
     options = {option for line, option in lines if any(name in line for name in given)}

@@ -122,8 +122,7 @@ _C10S = "libc10.so", "FLAGS_caffe2_log_level", 2  # errors
 @contextlib.contextmanager
 def _unlogged(library: str, name: str, quiet: int) -> Iterator[None]:
     """Keep PyTorch from announcing our sessions on stderr, where it says so with that variable."""
-    level = _log_level(library, name)
-    if level is None:
+    if (level := _log_level(library, name)) is None:
         yield
         return
     before, level.value = level.value, quiet

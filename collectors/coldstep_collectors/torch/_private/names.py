@@ -18,9 +18,7 @@ _SPANS = Unseen(
 )
 _FRAMES = Unseen(
     "which functions compile, and with what inputs (this version of PyTorch compiles in another way)",
-    COMPILES,
-    RECOMPILES,
-    BREAKS,
+    *(COMPILES, RECOMPILES, BREAKS),
 )
 _GRAPHS = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
 _CUDA_GRAPHS = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)

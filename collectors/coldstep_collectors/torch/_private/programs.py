@@ -129,8 +129,7 @@ def watch_regions(module: ModuleType, called: Callable[[Any, Any, RegionCall], N
 
 def region(function: Any) -> Region | None:
     """The region that Dynamo knows as `function`, of whose calls nothing is known yet."""
-    code = sys.modules[REGIONS].get_fn_code(function)
-    if not isinstance(code, CodeType):
+    if not isinstance(code := sys.modules[REGIONS].get_fn_code(function), CodeType):
         return None
     given = function.get_function() if hasattr(function, "get_function") else None
     limit = getattr(given, "__marked_compile_region_max_reuse_entries__", None)

@@ -164,8 +164,7 @@ class _Frame:
             return {"args": tuple(args), "kwargs": dict(kwargs), "fn": self._given}
         given = signature(self._bound).bind(*args, **kwargs)
         given.apply_defaults()
-        function = getattr(self._bound, "__func__", self._bound)
-        values = dict(closure(function)) | given.arguments
+        values = dict(closure(getattr(self._bound, "__func__", self._bound))) | given.arguments
         if isinstance(self._bound, MethodType):
             values[self.code.co_varnames[0]] = self._bound.__self__
         return values
@@ -195,8 +194,7 @@ def _given(torch: Any, function: Any) -> Any:
 def _context(function: Any) -> Any:
     """What torch.compile made of its options; None for a function that it was not given."""
     for each in (function, getattr(function, "_compiled_call_impl", None)):
-        cells = getattr(getattr(each, "get_compiler_config", None), "__closure__", None)
-        if cells:
+        if cells := getattr(getattr(each, "get_compiler_config", None), "__closure__", None):
             return cells[0].cell_contents
     return None
 

@@ -75,8 +75,7 @@ def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, st
     """The expression that a guard names by an address alone (before PyTorch 2.13), and the object there: its `type`,
     or what it `was`, where that is a constant of Python's own; None of any other. The address is of the class, or of
     the value: for these `types` gives the class."""
-    match = _BY_ADDRESS.search(reason)
-    if match is None:
+    if (match := _BY_ADDRESS.search(reason)) is None:
         return None
     if match["what"] == "obj":
         was = next((repr(each) for each in (None, True, False) if id(each) == int(match["id"])), None)
@@ -127,9 +126,7 @@ class Scope:
     """What a frame's guards can see. Follows a path by names, own attributes, keys and positions: no user code runs."""
 
     def __init__(self, torch: Any, frame: CompilingFrame, parameters: tuple[str, ...]) -> None:
-        self._torch = torch
-        self._frame = frame
-        self._parameters = parameters
+        self._torch, self._frame, self._parameters = torch, frame, parameters
 
     def find(self, path: str) -> Place | None:
         """The value at `path`, in PyTorch's words; None where there is none, or no way without running code."""
@@ -200,8 +197,7 @@ class Scope:
             return Place(held[name], path, kind)
         for base in type(value).__mro__:
             if name in vars(base):
-                attribute = vars(base)[name]
-                if isinstance(attribute, MemberDescriptorType):
+                if isinstance(attribute := vars(base)[name], MemberDescriptorType):
                     attribute = attribute.__get__(value)
                 return None if hasattr(type(attribute), "__get__") else Place(attribute, path, kind)
         return None
