@@ -145,7 +145,7 @@ class ToldSteps:
         elif when == "end" and is_over and loop.begin:
             if what == "train_batch" and private.accumulates(trainer) and not loop.stepped:
                 return
-            name = "sanity check" if loop.checking else _LIGHTNING.get(what, what)
+            name = "sanity check" if loop.checking else _LIGHTNING.get(what.removesuffix("_batch"), what)
             self._add("trainer", "lightning.Trainer", name, (loop.begin, ns))
             loop.begin, loop.stepped = 0, False
 
@@ -179,10 +179,5 @@ class ToldSteps:
             loop.begin = 0
 
 
-_LIGHTNING = {
-    "train_batch": "step",
-    "validation_batch": "validation",
-    "test_batch": "test",
-    "predict_batch": "prediction",
-}
+_LIGHTNING = {"train": "step", "validation": "validation", "test": "test", "predict": "prediction"}
 _KERAS = {"train": "step", "test": "evaluation", "predict": "prediction"}

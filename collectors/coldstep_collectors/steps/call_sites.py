@@ -9,7 +9,7 @@ from typing import Any
 
 from coldstep.candidates import Candidate, Kind
 from coldstep.collector import SessionSink
-from coldstep.places import Places, location_of
+from coldstep.places import Places, frames, location_of
 from coldstep_collectors.bytecode import loops
 
 _DEEPEST = 60  # frames that are searched for the user's own
@@ -65,13 +65,12 @@ class CallSites:
     def _calling(self, frame: FrameType | None) -> Iterator[FrameType]:
         """The user's frames that call each other, through libraries but not through what serves requests: that is the
         standard library's, and calls the program when somebody else asks it to."""
-        while frame is not None:
-            file = frame.f_code.co_filename
+        for each in frames(frame):
+            file = each.f_code.co_filename
             if self._places.is_users(file):
-                yield frame
+                yield each
             elif _is_standard(file) and os.path.basename(file) not in _PASSED_THROUGH:
                 return
-            frame = frame.f_back
 
 
 def _is_standard(file: str) -> bool:

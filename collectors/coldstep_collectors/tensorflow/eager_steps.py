@@ -159,14 +159,13 @@ class EagerSteps:
         if key in self._told:
             return
         self._told.add(key)
-        if loop is not None:
-            model, caller = loop
-            place = self._sites.users_frame(caller)
-            if place is not None and getattr(model, "run_eagerly", False):
-                text = _BY_KERAS.format(model=type(model).__name__) + _UNKNOWN
-                self._sink.emit(_finding(text, location_of(place), self._hindered([model], {"train_step"}, "")))
+        if loop is None:
+            self._sink.emit(self._own_step("trains", f"{optimizer}.apply", users))
             return
-        self._sink.emit(self._own_step("trains", f"{optimizer}.apply", users))
+        model, caller = loop
+        if (place := self._sites.users_frame(caller)) is not None and getattr(model, "run_eagerly", False):
+            text = _BY_KERAS.format(model=type(model).__name__) + _UNKNOWN
+            self._sink.emit(_finding(text, location_of(place), self._hindered([model], {"train_step"}, "")))
 
     def _own_step(self, does: str, what: str, users: FrameType) -> Finding:
         """That the user's function does this by itself, as it calls `what`."""

@@ -181,13 +181,11 @@ class Frames:
     def finish(self) -> None:
         """All is known: complete the segments of each compile, and emit its graph breaks."""
         names = self._names()
-        numbers: dict[tuple[object, ...], list[int]] = {}
+        numbers: dict[tuple[object, ...], dict[int, int]] = {}
         for frame in self.known:
             file, line, name = names.get((frame.epoch, frame.numbers[0]), (frame.file, frame.line, frame.name))
-            alike = numbers.setdefault((frame.epoch, file, line, name), [])
-            if frame.numbers[0] not in alike:
-                alike.append(frame.numbers[0])
-            self._finish(frame, file, line, name, alike.index(frame.numbers[0]))
+            alike = numbers.setdefault((frame.epoch, file, line, name), {})
+            self._finish(frame, file, line, name, alike.setdefault(frame.numbers[0], len(alike)))
 
     def _names(self) -> dict[tuple[int, int], tuple[str, int, str]]:
         """Where the code of each frame is, by epoch and number: what one of its compiles tells is true of all."""

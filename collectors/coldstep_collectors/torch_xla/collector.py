@@ -65,7 +65,7 @@ class _Extraction:
 
 
 @slotted
-class _Told:
+class _Entry:
     """What torch_xla tells of one compile."""
 
     start: int
@@ -319,38 +319,38 @@ class TorchXla:
         """Emit what a sync has compiled; when the last of it was done."""
         at = sync.ns
         frame = self._whose.users_frame(sync.by.frame)
-        for told in self._told(times, self._internals.nodes(len(times))):
+        for entry in self._entries(times, self._internals.nodes(len(times))):
             graph, sync.graph = sync.graph, None  # of several graphs (one for each device) the first has all evidence
-            args = self._arguments(sync, graph, told, frame)
-            ending = {"outcome": "compiled", **told.answer}
+            args = self._arguments(sync, graph, entry, frame)
+            ending = {"outcome": "compiled", **entry.answer}
             if graph is not None:
                 ending["program"] = graph.program
-            if failed and told.end == times[-1][1]:
+            if failed and entry.end == times[-1][1]:
                 ending = {"outcome": "failed", "error": first_line(sys.exc_info()[1])}
-            phases = [(LOWER, at, told.start), (COMPILE, told.start, told.end)]
+            phases = [(LOWER, at, entry.start), (COMPILE, entry.start, entry.end)]
             compile_id = segment(self._sink, at, phases, args, ending)
             if self._before is not None and self._sink.in_first_step():
                 without = [state for state, kept in self._before.states.items() if kept == "{}"]
                 self._first = compile_id, args["inputs"], without
             for form, text in graph.programs.items() if graph is not None else ():
                 self._sink.keep_ir(compile_id, form, partial(str, text))
-            at = told.end
+            at = entry.end
         return at
 
-    def _told(self, times: list[tuple[int, int]], nodes: Sequence[int | None]) -> list[_Told]:
+    def _entries(self, times: list[tuple[int, int]], nodes: Sequence[int | None]) -> list[_Entry]:
         """What torch_xla tells of its last compiles."""
         reports = self._read_reports(len(times))
         rows = zip(times, reports, self._caches.answers(reports), nodes, strict=True)
-        return [_Told(start, end, report, answer, count) for (start, end), report, answer, count in rows]
+        return [_Entry(start, end, report, answer, count) for (start, end), report, answer, count in rows]
 
-    def _arguments(self, sync: _Sync, graph: Graph | None, told: _Told, frame: FrameType | None) -> Args:
+    def _arguments(self, sync: _Sync, graph: Graph | None, entry: _Entry, frame: FrameType | None) -> Args:
         sight = sync.sight or self._looker.look(sync.by.frame, sync.by.function)
-        context = self._context(sync.place, sight, graph, told)
+        context = self._context(sync.place, sight, graph, entry)
         inputs = graph.inputs if graph is not None else _same_inputs(sync.place, sight)
-        return self._finish(sync.place, sight, inputs, context, told, frame)
+        return self._finish(sync.place, sight, inputs, context, entry, frame)
 
     def _finish(
-        self, place: Place, sight: Sight, inputs: list[Args], context: Args, told: _Told, frame: FrameType | None
+        self, place: Place, sight: Sight, inputs: list[Args], context: Args, entry: _Entry, frame: FrameType | None
     ) -> Args:
         before = self._before.types if self._before is not None else filter(_is_given, sight.types)
         place.compiled = Compiled(inputs, set(sight.types), set(before))
@@ -367,17 +367,17 @@ class TorchXla:
             "within": within(frame, self._whose) if is_line else None,
             "inputs": inputs,
             "context": context,
-            "fingerprint": told.report.fingerprint if told.report is not None else None,
+            "fingerprint": entry.report.fingerprint if entry.report is not None else None,
         }
 
-    def _context(self, place: Place, sight: Sight, graph: Graph | None, told: _Told) -> dict[str, str]:
+    def _context(self, place: Place, sight: Sight, graph: Graph | None, entry: _Entry) -> dict[str, str]:
         """What a graph's signature says beyond its inputs."""
         context = dict(graph.context) if graph is not None else {}
         count = len(graph.inputs) if graph is not None else None
-        if told.report is not None:
-            count = told.report.inputs
-            context[forms.GRAPH_OUTPUTS.key()] = str(told.report.outputs)
-        numbers = ((forms.GRAPH_INPUTS, count), (forms.GRAPH_NODES, told.nodes))
+        if entry.report is not None:
+            count = entry.report.inputs
+            context[forms.GRAPH_OUTPUTS.key()] = str(entry.report.outputs)
+        numbers = ((forms.GRAPH_INPUTS, count), (forms.GRAPH_NODES, entry.nodes))
         context |= {form.key(): str(number) for form, number in numbers if number is not None}
         if (precision := self._internals.matmul_precision() or _USUAL_PRECISION) != _USUAL_PRECISION:
             context |= {forms.CONFIG.key(_PRECISION): precision, forms.USUAL.key(_PRECISION): _USUAL_PRECISION}
@@ -412,49 +412,49 @@ class TorchXla:
         fallbacks = _Fallbacks(self._fallbacks - before, len(times))
         sight = self._looker.look(frame)
         sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
-        all_told = self._told(times, sizes)
+        rows = self._entries(times, sizes)
         executions = self._timings.executions.since(times[0][1])
-        for told in all_told:
-            self._timings.draw_uploads(told.start)
+        for entry in rows:
+            self._timings.draw_uploads(entry.start)
             if extraction is not None:
-                self._extracted_graph(told, extraction, sight)
+                self._extracted_graph(entry, extraction, sight)
                 continue
-            ran = next((span for span in executions if span[0] >= told.end), None)
-            self._read_by_host(told, ran, sight, fallbacks)
+            ran = next((span for span in executions if span[0] >= entry.end), None)
+            self._read_by_host(entry, ran, sight, fallbacks)
         self._timings.draw_uploads(ns)
 
-    def _extracted_graph(self, told: _Told, extraction: _Extraction, sight: Sight) -> None:
+    def _extracted_graph(self, entry: _Entry, extraction: _Extraction, sight: Sight) -> None:
         """A compile of a graph that Dynamo has handed over: a new one each time, since Dynamo has told why."""
         self._extracted += 1
         place = self._cuts.place("openxla", *self._cuts.calling(extraction.frame), number=self._extracted)
         names = self._names | sight.ids
         inputs: list[Args] = [{"argument": names.get(id, TENSOR), "type": type_} for id, type_ in extraction.inputs]
-        context = self._context(place, sight, None, told)
-        args = self._finish(place, sight, inputs, context, told, self._whose.users_frame(extraction.frame))
-        phases = [(COMPILE, told.start, told.end)]
-        segment(self._sink, told.start, phases, args, {"outcome": "compiled", **told.answer})
+        context = self._context(place, sight, None, entry)
+        args = self._finish(place, sight, inputs, context, entry, self._whose.users_frame(extraction.frame))
+        phases = [(COMPILE, entry.start, entry.end)]
+        segment(self._sink, entry.start, phases, args, {"outcome": "compiled", **entry.answer})
 
-    def _read_by_host(self, told: _Told, ran: tuple[int, int] | None, sight: Sight, fallbacks: _Fallbacks) -> None:
-        report = told.report
+    def _read_by_host(self, entry: _Entry, ran: tuple[int, int] | None, sight: Sight, fallbacks: _Fallbacks) -> None:
+        report = entry.report
         stack = [each for each in (report.frames if report is not None else ()) if not self._whose.is_known(each[1])]
         dynamo = report.of_dynamo if report is not None else None
         kind = {"graph": "openxla", "inputs": "inputs"}.get(dynamo or "", "read")
         function, file, line = stack[0] if stack else ("", "<unknown>", 0)
         place = self._cuts.place(kind, *((file, line, function) if stack or kind == "read" else self._cuts.call))
-        context = self._context(place, sight, None, told)
-        phases = [(COMPILE, told.start, told.end)]
+        context = self._context(place, sight, None, entry)
+        phases = [(COMPILE, entry.start, entry.end)]
         if kind == "read":
             context[forms.READ.key()] = "yes"
             if ran is not None:  # the program waits for what it reads
                 phases.append(("execute", *ran))
-        args = self._finish(place, sight, _same_inputs(place, sight), context, told, None)
+        args = self._finish(place, sight, _same_inputs(place, sight), context, entry, None)
         if kind == "read":
             args["caused_by"] = f"xla{self._breaks}"
-        compile_id = segment(self._sink, told.start, phases, args, {"outcome": "compiled", **told.answer})
+        compile_id = segment(self._sink, entry.start, phases, args, {"outcome": "compiled", **entry.answer})
         if kind == "read":
             users = [location(file, line, name) for name, file, line in reversed(stack) if self._whose.is_users(file)]
             args = fallbacks.of_break(users, users[-1] if users else place.about["location"])
-            self._sink.emit(GraphBreak(told.end, f"xla{self._breaks}", compile_id, args))
+            self._sink.emit(GraphBreak(entry.end, f"xla{self._breaks}", compile_id, args))
             self._breaks += 1
 
     # --- small ------------------------------------------------------------------------------------------------

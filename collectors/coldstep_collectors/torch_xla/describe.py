@@ -16,6 +16,7 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, Modu
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 from coldstep.places import Places, variables
@@ -259,9 +260,7 @@ def _hlo(text: str) -> dict[str, str]:
     instructions = _INSTRUCTION.findall(text)
     operations = Counter([operation for _, operation, *_ in instructions])
     kinds = Counter([kind for kind, *_ in instructions])
-    results: Counter[str] = Counter()
-    for kind, number in kinds.items():
-        results[kind.partition("{")[0]] += number
+    results = summed((kind.partition("{")[0], number) for kind, number in kinds.items())
     constants = Counter(
         f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"
         for kind, operation, operands, _ in instructions

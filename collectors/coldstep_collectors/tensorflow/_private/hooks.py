@@ -509,13 +509,9 @@ def layers_of(function: Any) -> Iterator[Any]:
 
 def instance_of(layers: list[Any]) -> Any:
     """The object whose method a function is; None where it is none."""
-    for layer in layers:
-        if isinstance(layer, MethodType):
-            owner: Any = layer.__self__
-            if type(owner).__name__ == "TfMethodTarget":  # in whose place a decorated method is bound
-                owner = owner.target
-            return owner
-    return None
+    owner: Any = next((layer.__self__ for layer in layers if isinstance(layer, MethodType)), None)
+    # in the place of another object a decorated method is bound
+    return owner.target if type(owner).__name__ == "TfMethodTarget" else owner
 
 
 def saved_name(function: Any) -> str | None:

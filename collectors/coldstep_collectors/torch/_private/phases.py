@@ -52,11 +52,9 @@ _NAMES = {
     CUDA_GRAPHS: ("cudagraphify.get_container", "CUDAGraphNode.record"),
 }
 _PHASES = {name: phase for phase, names_of_spans in _NAMES.items() for name in names_of_spans}
-_PHASE_PREFIXES = {
-    "pass.": "inductor.passes",
-    "fx.bucketing.": "inductor.passes",
-    "CachingAutotuner.": "inductor.triton",
-    "CUTLASSGemmTemplate.": "inductor.triton",
+_PREFIXES = {
+    "inductor.passes": ("pass.", "fx.bucketing."),
+    "inductor.triton": ("CachingAutotuner.", "CUTLASSGemmTemplate."),
 }
 _TUNES = ("_template_autotuning", "_template_precompiling")
 _BUILDS = ("inductor.cpp", "inductor.triton")
@@ -85,7 +83,7 @@ def times_choices(name: str) -> bool:
 
 def _own_phase(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
-    return phase or next((named for prefix, named in _PHASE_PREFIXES.items() if name.startswith(prefix)), None)
+    return phase or next((each for each, prefixes in _PREFIXES.items() if name.startswith(prefixes)), None)
 
 
 def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:
