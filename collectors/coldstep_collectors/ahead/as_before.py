@@ -67,9 +67,7 @@ def _refill(container: Any, parts: Any, fill: Callable[[Any], object]) -> None:
 def _is_same(container: Any, parts: Any) -> bool:
     if len(container) != len(parts):
         return False
-    pairs = (
-        [(container, parts), (container.values(), parts.values())] if isinstance(parts, dict) else [(container, parts)]
-    )
+    pairs = [(container, parts), *([(container.values(), parts.values())] if isinstance(parts, dict) else [])]
     return all(one is other for now, then in pairs for one, other in zip(now, then, strict=True))
 
 

@@ -20,8 +20,7 @@ def foretell(function: Callable[..., Any], calls: Iterator[Call], feed: Mapping[
     if active() is not None:
         raise RuntimeError("a coldstep trace is active: it would record these trial calls as the program's own")
     first = next(calls, None)
-    stack = _stack_of(function, first)
-    rules = BY_STACK[stack].module("forecast")
+    rules = BY_STACK[_stack_of(function, first)].module("forecast")
     given = chain([first] if first is not None else [], calls)
     with random_states():
         forecast: Foretold = rules.foretell(function, given, feed)

@@ -69,13 +69,10 @@ def _function_apart(fn: FunctionType, depth: int) -> tuple[list[Any], Rebuilt]:
 
     def rebuilt(parts: list[Any]) -> Callable[..., Any]:
         closed, named = parts
-        made = FunctionType(
-            fn.__code__,
-            fn.__globals__ | {name: make(part) for (name, (_, make)), part in zip(reads.items(), named, strict=True)},
-            fn.__name__,
-            fn.__defaults__,
-            tuple(CellType(cell[1](part)) if cell else CellType() for cell, part in zip(cells, closed, strict=True)),
-        )
+        own = {name: make(part) for (name, (_, make)), part in zip(reads.items(), named, strict=True)}
+        of_cells = zip(cells, closed, strict=True)
+        closure = tuple(CellType(cell[1](part)) if cell else CellType() for cell, part in of_cells)
+        made = FunctionType(fn.__code__, fn.__globals__ | own, fn.__name__, fn.__defaults__, closure)
         made.__kwdefaults__ = fn.__kwdefaults__
         return made
 

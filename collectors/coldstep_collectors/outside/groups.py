@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from functools import wraps
+from itertools import takewhile
 from types import FrameType
 from typing import Any
 
 from coldstep.events import Args
+from coldstep.places import frames
 from coldstep_collectors.outside._private.names import STARTS_CUDA
 from coldstep_collectors.outside.around import Around, Call, Watch
 
@@ -25,12 +27,11 @@ def _wrapper(_: Call) -> Args:
     return {"what": "DistributedDataParallel"}
 
 
+_C10D, _DISTRIBUTED = "torch.distributed.distributed_c10d", ("torch.distributed",)
 ROWS = (
-    Watch(
-        "torch.distributed.distributed_c10d", "init_process_group", "comm.init", _group, beside=("torch.distributed",)
-    ),
-    Watch("torch.distributed.distributed_c10d", "new_group", "comm.init", beside=("torch.distributed",)),
-    Watch("torch.distributed.device_mesh", "init_device_mesh", "comm.init", beside=("torch.distributed",)),
+    Watch(_C10D, "init_process_group", "comm.init", _group, beside=_DISTRIBUTED),
+    Watch(_C10D, "new_group", "comm.init", beside=_DISTRIBUTED),
+    Watch("torch.distributed.device_mesh", "init_device_mesh", "comm.init", beside=_DISTRIBUTED),
     # which compares and hands round the weights: over NCCL the group's communicator is made there
     Watch("torch.nn.parallel.distributed", "DistributedDataParallel.__init__", "comm.init", _wrapper),
     Watch("jax.distributed", "initialize", "comm.init"),
@@ -56,8 +57,7 @@ def watch_barriers(distributed: Any, around: Around) -> None:
 
 def watch_start(cuda: Any, around: Around) -> None:
     """Have the start of CUDA count, whatever needs the device first; from then on nothing is hooked."""
-    form = STARTS_CUDA.form()
-    name = form.name if form is not None else "init"
+    name = form.name if (form := STARTS_CUDA.form()) is not None else "init"
     if cuda.is_initialized():
         return
     real = getattr(cuda, name)
@@ -101,9 +101,7 @@ def watch_captures(graphs: Any, around: Around) -> None:
     around.put(graphs.graph, "__exit__", left)
 
 
-def _is_compilers(frame: FrameType | None) -> bool:
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_COMPILER):
-        if frame.f_globals["__name__"].startswith(_COMPILER[0]):
-            return True
-        frame = frame.f_back
-    return False
+def _is_compilers(frame: FrameType) -> bool:
+    modules = (str(each.f_globals.get("__name__", "")) for each in frames(frame))
+    within = takewhile(lambda name: name.startswith(_COMPILER), modules)
+    return any(name.startswith(_COMPILER[0]) for name in within)

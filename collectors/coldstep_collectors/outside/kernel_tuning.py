@@ -79,8 +79,7 @@ def watch_tuning(module: Any, around: Around) -> None:
 
         @wraps(cached)
         def looked_up(self: Any, *args: Any, **kwargs: Any) -> Any:
-            is_kept = cached(self, *args, **kwargs)
-            if is_kept:
+            if is_kept := cached(self, *args, **kwargs):
                 _tunings.pop(threading.get_ident(), None)
                 chosen(self, None, sys._getframe(1))
             return is_kept
@@ -107,8 +106,7 @@ def _chosen(around: Around, tuner: Any, timings: dict[str, float] | None, frame:
 def _outcome(tuner: Any, timings: dict[str, float]) -> Args | None:
     """As in `coldstep.events.TUNED`; None where no choice ran. Without tuning a program would name one itself: which,
     nobody knows."""
-    ran = {choice: ms for choice, ms in timings.items() if math.isfinite(ms)}
-    if not ran:
+    if not (ran := {choice: ms for choice, ms in timings.items() if math.isfinite(ms)}):
         return None
     winner = min(ran, key=lambda choice: ran[choice])
     named = (part for part in winner.split(", ") if not part.endswith(": None"))  # what a choice leaves open

@@ -6,11 +6,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import wraps
 from types import FrameType
 from typing import Any
 
 from coldstep.events import CHOICES
+from coldstep.places import frames
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.outside.around import Around
 from coldstep_collectors.outside.builds import state_of
@@ -29,14 +31,7 @@ def watch_kernels(compiler: Any, around: Around) -> None:
     if knobs is not None:
         _listen(knobs.compilation, hits, around)
 
-    @wraps(real)
-    def compiled(src: Any, *args: Any, **options: Any) -> Any:
-        frame = sys._getframe(1)
-        if _is_inductors(frame):
-            return real(src, *args, **options)
-        if is_choosing():
-            with around.within(AUTOTUNE, frame, {CHOICES: True}):
-                return real(src, *args, **options)
+    def own(frame: FrameType, src: Any, *args: Any, **options: Any) -> Any:
         facts = {"build": str(getattr(src, "name", src)).rpartition("/")[2], "tool": "triton"}
         with around.within("kernel.jit", frame, facts) as more:
             hits.hit = False
@@ -45,6 +40,7 @@ def watch_kernels(compiler: Any, around: Around) -> None:
                 more["state"] = "loaded" if hits.hit else "built"
             return kernel
 
+    compiled = _hooked(around, real, own)
     around.put(compiler, "compile", compiled)
     if getattr(sys.modules.get("triton"), "compile", None) is real:
         around.put(sys.modules["triton"], "compile", compiled)
@@ -54,14 +50,7 @@ def watch_stubs(build: Any, around: Around) -> None:
     """Hook what has a C compiler make the code through which Triton loads and launches kernels, once for each form."""
     real = build.compile_module_from_src
 
-    @wraps(real)
-    def compiled(src: Any, name: Any, *args: Any, **options: Any) -> Any:
-        frame = sys._getframe(1)
-        if _is_inductors(frame):
-            return real(src, name, *args, **options)
-        if is_choosing():
-            with around.within(AUTOTUNE, frame, {CHOICES: True}):
-                return real(src, name, *args, **options)
+    def own(frame: FrameType, src: Any, name: Any, *args: Any, **options: Any) -> Any:
         began = time.time()
         with around.within("kernel.jit", frame, {"build": str(name), "tool": "gcc"}) as more:
             made = real(src, name, *args, **options)
@@ -69,6 +58,7 @@ def watch_stubs(build: Any, around: Around) -> None:
                 more["state"] = state_of(getattr(made, "__file__", None), began)
             return made
 
+    compiled = _hooked(around, real, own)
     for module in (build, *map(sys.modules.get, _DRIVERS)):
         if module is not None and getattr(module, "compile_module_from_src", None) is real:
             around.put(module, "compile_module_from_src", compiled)
@@ -85,9 +75,18 @@ def _listen(compilation: Any, hits: threading.local, around: Around) -> None:
     around.put(compilation, "listener", listener)
 
 
-def _is_inductors(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_COMPILER):
-            return True
-        frame = frame.f_back
-    return False
+def _hooked(around: Around, real: Any, own: Callable[..., Any]) -> Any:
+    """`real`, in whose place `own` is called, with the calling frame before the arguments, for a kernel of the
+    program's own: not for one of Inductor's, nor for a choice that is tried."""
+
+    @wraps(real)
+    def compiled(*args: Any, **options: Any) -> Any:
+        frame = sys._getframe(1)
+        if any(str(each.f_globals.get("__name__", "")).startswith(_COMPILER) for each in frames(frame)):
+            return real(*args, **options)
+        if is_choosing():
+            with around.within(AUTOTUNE, frame, {CHOICES: True}):
+                return real(*args, **options)
+        return own(frame, *args, **options)
+
+    return compiled

@@ -96,10 +96,7 @@ def _holder(path: str) -> tuple[int | None, bool]:
 
 def _is_network(path: str) -> bool:
     """Whether a path lies on a file system that other hosts may use."""
-    mount, kind = "", ""
     with open("/proc/self/mounts") as file:
-        for line in file:
-            _, place, type_, *_ = line.split(" ")
-            if len(place) > len(mount) and path.startswith(f"{place.rstrip('/')}/"):
-                mount, kind = place, type_
-    return kind in _NETWORK
+        mounts = [line.split(" ")[1:3] for line in file]
+    around = (mount for mount in mounts if path.startswith(f"{mount[0].rstrip('/')}/"))
+    return max(around, key=lambda mount: len(mount[0]), default=["", ""])[1] in _NETWORK

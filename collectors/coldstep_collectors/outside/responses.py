@@ -30,9 +30,8 @@ def _begun_with(_: Any, message: Any) -> Any:
 
 
 def _until_one(module: Any, class_: str, name: str, status_of: Callable[..., Any], around: Around) -> None:
-    owner = getattr(module, class_, None)
-    real = getattr(owner, name, None)
-    if owner is None or real is None:
+    owner: Any = getattr(module, class_, None)
+    if (real := getattr(owner, name, None)) is None:
         return
 
     def sent(*args: Any, **kwargs: Any) -> bool:

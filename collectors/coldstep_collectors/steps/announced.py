@@ -52,20 +52,15 @@ class ToldSteps:
     def attach(self, name: str, module: Any) -> list[str]:
         """Listen to what a module of that name has, from now on; what cannot be heard, in words."""
         missing: list[str] = []
-        if name == private.HUGGING_FACE:
-            self._undo.append(
-                private.around_events_of_trainer(module, self._guarded(self._trainer, runs=True), missing)
-            )
-        elif name in private.LIGHTNING:
-            self._undo.append(
-                private.around_hooks_of_lightning(module, self._guarded(self._lightning, runs=True), missing)
-            )
-        elif name == private.KERAS:
-            self._undo += private.around_batches_of_keras(module, self._guarded(self._keras, runs=True), missing)
-        elif name == private.TORCH_PROFILER:
-            self._undo += private.around_profiler_steps(module, self._guarded(self._profiler), missing)
-        else:
-            self._undo += private.around_step_annotations(module, self._guarded(self._annotation), missing)
+        around, handle = {
+            private.HUGGING_FACE: (private.around_events_of_trainer, self._trainer),
+            **dict.fromkeys(private.LIGHTNING, (private.around_hooks_of_lightning, self._lightning)),
+            private.KERAS: (private.around_batches_of_keras, self._keras),
+            private.TORCH_PROFILER: (private.around_profiler_steps, self._profiler),
+            private.JAX_PROFILER: (private.around_step_annotations, self._annotation),
+        }[name]
+        runs = name not in (private.TORCH_PROFILER, private.JAX_PROFILER)
+        self._undo += around(module, self._guarded(handle, runs=runs), missing)
         return missing
 
     def forked(self) -> None:
@@ -81,7 +76,7 @@ class ToldSteps:
             known.clear()
         return left
 
-    def _guarded(self, handle: Callable[[_Loop, Any, str, int, bool], None], *, runs: bool = False) -> private.Told:
+    def _guarded(self, handle: Callable[[_Loop, Any, str, int, bool], None], *, runs: bool) -> private.Told:
         """`told`, of what `runs` the program's loop: between two of its calls nothing is under way."""
 
         def tell(owner: Any, what: str, is_over: bool) -> None:
@@ -100,8 +95,7 @@ class ToldSteps:
 
     def _loop(self, owner: Any) -> _Loop:
         known = self._loops
-        loop = known.get(id(owner))
-        if loop is None:
+        if (loop := known.get(id(owner))) is None:
             if len(known) >= _LOOPS:
                 del known[next(iter(known))]
             loop = known[id(owner)] = _Loop()
@@ -151,7 +145,7 @@ class ToldSteps:
         elif when == "end" and is_over and loop.begin:
             if what == "train_batch" and private.accumulates(trainer) and not loop.stepped:
                 return
-            name = "sanity check" if loop.checking else _LIGHTNING.get(what, what)
+            name = "sanity check" if loop.checking else _LIGHTNING.get(what.removesuffix("_batch"), what)
             self._add("trainer", "lightning.Trainer", name, (loop.begin, ns))
             loop.begin, loop.stepped = 0, False
 
@@ -172,11 +166,9 @@ class ToldSteps:
 
     def _profiler(self, loop: _Loop, _: Any, what: str, ns: int, is_over: bool) -> None:
         """torch.profiler: a step lasts from one `step()` to the next."""
-        if not is_over:
-            return
-        if what == "step" and loop.begin:
+        if is_over and what == "step" and loop.begin:
             self._add("other_tool", "torch.profiler.profile.step", "step", (loop.begin, ns))
-        loop.begin = ns
+        loop.begin = ns if is_over else loop.begin
 
     def _annotation(self, loop: _Loop, _: Any, name: str, ns: int, is_over: bool) -> None:
         """A `StepTraceAnnotation` of JAX's, by the name that the program gives it."""
@@ -187,10 +179,5 @@ class ToldSteps:
             loop.begin = 0
 
 
-_LIGHTNING = {
-    "train_batch": "step",
-    "validation_batch": "validation",
-    "test_batch": "test",
-    "predict_batch": "prediction",
-}
+_LIGHTNING = {"train": "step", "validation": "validation", "test": "test", "predict": "prediction"}
 _KERAS = {"train": "step", "test": "evaluation", "predict": "prediction"}

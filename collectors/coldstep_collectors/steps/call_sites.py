@@ -9,7 +9,7 @@ from typing import Any
 
 from coldstep.candidates import Candidate, Kind
 from coldstep.collector import SessionSink
-from coldstep.places import Places, location_of
+from coldstep.places import Places, frames, location_of
 from coldstep_collectors.bytecode import loops
 
 _DEEPEST = 60  # frames that are searched for the user's own
@@ -42,8 +42,7 @@ class CallSites:
 
     def is_users(self, file: str) -> bool:
         """Whether the user wrote the code in `file`."""
-        is_users = self._users.get(file)
-        if is_users is None:
+        if (is_users := self._users.get(file)) is None:
             is_users = self._users[file] = self._places.is_users(file)
         return is_users
 
@@ -66,13 +65,12 @@ class CallSites:
     def _calling(self, frame: FrameType | None) -> Iterator[FrameType]:
         """The user's frames that call each other, through libraries but not through what serves requests: that is the
         standard library's, and calls the program when somebody else asks it to."""
-        while frame is not None:
-            file = frame.f_code.co_filename
+        for each in frames(frame):
+            file = each.f_code.co_filename
             if self._places.is_users(file):
-                yield frame
+                yield each
             elif _is_standard(file) and os.path.basename(file) not in _PASSED_THROUGH:
                 return
-            frame = frame.f_back
 
 
 def _is_standard(file: str) -> bool:

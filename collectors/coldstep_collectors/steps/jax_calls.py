@@ -96,8 +96,7 @@ class JaxCalls:
             if not (self._undo and self._sites.awake()) or (call := private.called(frame)) is None:
                 return
             fun, args, kwargs, output = call
-            function = self._made_of(fun)
-            if function is not None:
+            if (function := self._made_of(fun)) is not None:
                 if not function.gradients:
                     function.gradients = private.computes_gradients(frame)
                 self._ended(function, frame, args, kwargs, output)
@@ -118,8 +117,7 @@ class JaxCalls:
             self._follow(candidate, args, kwargs, output)
 
     def _look_up(self, function: _Function, frame: FrameType, key: tuple[int, int, int]) -> Candidate | None:
-        users = self._sites.users_frame(frame)
-        if users is not None and users is not frame:
+        if (users := self._sites.users_frame(frame)) is not None and users is not frame:
             # what is between may be called from many lines
             key = id(users.f_code), users.f_lasti, key[2]
             if key in function.sites:
@@ -139,12 +137,10 @@ class JaxCalls:
         return _remembered(self._others if function is None else self._jitted, jitted, function)
 
     def _made_of(self, fun: Any) -> _Function | None:
-        known = self._known.get(id(fun))
-        if known is not None:
+        if (known := self._known.get(id(fun))) is not None:
             return known[1]
         given = private.given(fun)
-        module = str(getattr(given, "__module__", None) or "")
-        is_helper = module.partition(".")[0] in _HELPERS
+        is_helper = str(getattr(given, "__module__", None) or "").partition(".")[0] in _HELPERS
         return _remembered(self._known, fun, None if is_helper else _Function(name_of(given)))
 
     # --- what goes into a call --------------------------------------------------------------------------------

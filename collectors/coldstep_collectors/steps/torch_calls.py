@@ -109,16 +109,15 @@ class TorchCalls:
         """The same of what torch.compile returns from now on."""
         missing: list[str] = []
         if self._on:
-            self._undo.append(
-                private.around_compiled_calls(
-                    module, self._call_begins, missing, made=self._given_to, made_before=self._compiled_before
-                )
+            undo = private.around_compiled_calls(
+                module, self._call_begins, missing, made=self._given_to, made_before=self._compiled_before
             )
+            self._undo.append(undo)
         return missing
 
-    def attach_to_ahead(self, module: ModuleType) -> list[str]:
+    def attach_to_ahead(self, _: ModuleType) -> list[str]:
         """The same for functions compiled ahead of their calls, or loaded so."""
-        if self._on and (patch := ahead.around_calls(module, self._ahead_begins)) is not None:
+        if self._on and (patch := ahead.around_calls(self._ahead_begins)) is not None:
             self._undo.append(patch.undo)
         return []
 
@@ -178,8 +177,7 @@ class TorchCalls:
     def _step_ended(self, optimizer: Any) -> None:
         if not (self._on and self._sites.awake()):
             return
-        begun = self._begun.pop((id(optimizer), get_ident()), None)
-        if begun is not None:
+        if (begun := self._begun.pop((id(optimizer), get_ident()), None)) is not None:
             begin, candidate = begun
             candidate.calls.append((begin, now()))
             if not self._stepped:
@@ -220,9 +218,8 @@ class TorchCalls:
             key = type(optimizer), id(place.f_code), place.f_lasti, get_ident()
             if key not in self._places:
                 self._codes[id(place.f_code)] = place.f_code
-                self._places[key] = self._sites.candidate(
-                    "setup", class_of(optimizer, "torch.optim.", "torch.optim"), users
-                )
+                name = class_of(optimizer, "torch.optim.", "torch.optim")
+                self._places[key] = self._sites.candidate("setup", name, users)
             if (candidate := self._places[key]) is not None:
                 candidate.calls.append((ns, ns))
             self._made = candidate
@@ -318,8 +315,7 @@ class TorchCalls:
         self, key: tuple[object, ...], function: Any, place: FrameType, frame: FrameType | None
     ) -> Candidate | None:
         self._codes[id(place.f_code)] = place.f_code
-        optimizer = private.stepped(function, self._torch.optim.Optimizer)
-        if optimizer is not None:
+        if (optimizer := private.stepped(function, self._torch.optim.Optimizer)) is not None:
             known = self._optimizers.get(id(optimizer)) or self._number(optimizer)
             made = self._sites.candidate("optimizer", known.name, frame, instance=known.number)
         else:

@@ -73,8 +73,7 @@ class Transformed:
             code = getattr(private.given(frame.f_locals.get("fun")), "__code__", None) if transforms else None
             if code is None or not self._sites.is_users(code.co_filename):
                 return
-            users = self._sites.users_frame(frame)
-            if users is None:
+            if (users := self._sites.users_frame(frame)) is None:
                 return
             key = id(users.f_code), users.f_lasti, code.co_qualname
             if (line := self._lines.get(key)) is not None:

@@ -125,13 +125,10 @@ class TensorFlow:
             if _runs_eagerly(self._tensorflow):
                 self._sink.note(_EAGERLY)
             self._internals.unwatch_all()
-        left = [
-            *(self._eager.stop(traced=bool(self._known)) if self._eager is not None else ()),
-            *undo_all(self._patches),
-        ]
-        self._first.clear()
-        self._of_graph.clear()
-        self._being_traced.clear()
+        left = self._eager.stop(traced=bool(self._known)) if self._eager is not None else []
+        left += undo_all(self._patches)
+        for known in (self._first, self._of_graph, self._being_traced):
+            known.clear()
         return left
 
     def _attach(self, tensorflow: Any) -> None:
@@ -144,18 +141,17 @@ class TensorFlow:
         def ours(hook: Any) -> Any:
             return sink.guarded(self.name, hook)
 
-        for patch in (
+        on_calls = map(ours, (self._call_begins, self._call_ended, self._slow_calls.was_slow, self._placed))
+        patches = (
             internals.around_traces(ours(self._trace_begins), ours(self._trace_ended)),
             internals.around_variables(ours(self._variables_begin), ours(self._variables_end)),
             internals.around_gradients(ours(self._gradient_begins), ours(self._gradient_ended)),
             internals.around_autograph(ours(self._rewritten), _AUTOGRAPH_NS),
-            internals.around_calls(
-                ours(self._call_begins), ours(self._call_ended), ours(self._slow_calls.was_slow), ours(self._placed)
-            ),
-        ):
-            self._patches += [patch] if patch is not None else []
-        self._on_start = internals.around_start(ours(self._start_begins), ours(self._start_ended))
-        self._patches += [self._on_start] if self._on_start is not None else []
+            internals.around_calls(*on_calls),
+            internals.around_start(ours(self._start_begins), ours(self._start_ended)),
+        )
+        self._on_start = patches[-1]
+        self._patches += filter(None, patches)
         for mark in (marks.step, marks.steps, marks.annotate, marks.wait):
             # AutoGraph rewrites every function that a traced one calls, but for those that have this
             vars(mark).setdefault("autograph_info__", {})
@@ -230,16 +226,14 @@ class TensorFlow:
             about = failure(error) if failed and error is not None else {}
             self._close(ns, opened, {"outcome": "failed" if failed else "traced_only", **about})
             return
-        if compile.jitted:
-            compile.holds_xla = True
+        compile.holds_xla |= compile.jitted
         if parent is not None:
             parent.holds_xla |= compile.holds_xla
         # into a graph of the old kind, that of a session, it is never called by name
         made: Args = {"outcome": "compiled" if _GRAPH in compile.about["context"] else "traced_only"}
         if (operations := private.operations(concrete)) is not None:
             made["operations"] = {"func_graph": operations}
-        is_users = compile.about["origin"] == "user" and parent is None
-        if is_users:
+        if is_users := compile.about["origin"] == "user" and parent is None:
             made |= self._again.about(self._describer.running_model(sys._getframe(1)))
         self._close(ns, opened, made)
         if is_users:
@@ -264,17 +258,13 @@ class TensorFlow:
         """The compile whose first trace made variables, where this is its second; else a new one."""
         inputs = tuple((row["argument"], row["type"]) for row in about["inputs"] or ())
         signature = about["identity"], inputs, about["context"].get("tree")
-        owner = tracing.owner
-        first = self._first.get(owner) if owner is not None else None
-        if (
-            first is not None
-            and (first.traced, first.called, first.signature) == (1, False, signature)
-            and tracing.scope == "NO_VARIABLE_CREATION"
-        ):
+        owner, scope = tracing.owner, tracing.scope
+        first = self._first.get(owner) if owner is not None and scope == "NO_VARIABLE_CREATION" else None
+        if first is not None and (first.traced, first.called, first.signature) == (1, False, signature):
             first.captures = captures
             return first
         compile = Compile(self._sink.new_compile(), about, signature, tracing.jitted, captures)
-        if owner is not None and tracing.scope == "VARIABLE_CREATION":
+        if owner is not None and scope == "VARIABLE_CREATION":
             self._first[owner] = compile
         if any(_NUMBER.fullmatch(row["type"]) for row in about["inputs"] or ()):
             self._watch_literals()
@@ -291,15 +281,13 @@ class TensorFlow:
     def _keep_ir(self, compile: Compile, concrete: Any) -> None:
         self._sink.keep_ir(compile.id, "func_graph", partial(private.graph_text, concrete))
         if compile.jitted:
-            text = partial(self._internals.compiler_text, concrete, "stablehlo")
-            self._sink.keep_ir(compile.id, "stablehlo", text)
+            self._sink.keep_ir(compile.id, "stablehlo", partial(self._internals.compiler_text, concrete, "stablehlo"))
 
     # --- parts of a first call --------------------------------------------------------------------------------
 
     def _variables_begin(self, _frame: FrameType, _function: Any, initializers: Any) -> _Open | None:
         ns, thread, names = now(), self._thread, private.made_by(initializers)
-        compile = thread.last
-        if compile is None or not names:
+        if (compile := thread.last) is None or not names:
             return None
         thread.variables += 1
         compile.made += names
@@ -392,8 +380,7 @@ class TensorFlow:
     def _placed(self, watch: Watch, called: FrameType) -> Keep | None:
         """Have the ends of calls that are made from where `called` is called now kept, at the user's line: they may be
         steps."""
-        users = self._sites.users_frame(called)
-        if users is None:
+        if (users := self._sites.users_frame(called)) is None:
             watch.line = None
             return None
         watch.depth = sum(1 for _ in takewhile(lambda each: each is not users, frames(called)))
@@ -434,8 +421,7 @@ class TensorFlow:
 
     def _changed_at(self, name: str) -> Args | None:
         """The assignment that changed it, as far as the file of the call shows one."""
-        frame = self._describer.places.users_frame(sys._getframe(1))
-        if frame is None:
+        if (frame := self._describer.places.users_frame(sys._getframe(1))) is None:
             return None
         code = frame.f_code
         line = assigned_before(code.co_filename, frame.f_lineno or 0, name)
@@ -445,8 +431,8 @@ class TensorFlow:
         """Look for numbers that are taken for equal ones of another type, from the first number in a key on."""
         if not self._sees_literals:
             self._sees_literals = True
-            patch = self._internals.around_literals(self._sink.guarded(self.name, self._same_literal))
-            self._patches += [patch] if patch is not None else []
+            guarded = self._sink.guarded(self.name, self._same_literal)
+            self._patches += filter(None, [self._internals.around_literals(guarded)])
 
     def _same_literal(self) -> None:
         thread = self._thread

@@ -169,9 +169,8 @@ class Describer:
             return getattr(layers[-1], "__name__", type(layers[-1]).__name__), "", 0
         if (saved := next(filter(None, map(private.saved_name, layers)), None)) is not None:
             return saved, absolute(code.co_filename), code.co_firstlineno
-        name = next(
-            (each.__qualname__ for each in reversed(layers) if isinstance(each, FunctionType)), code.co_qualname
-        )
+        functions = (each.__qualname__ for each in reversed(layers) if isinstance(each, FunctionType))
+        name = next(functions, code.co_qualname)
         return name.rpartition("<locals>.")[2], absolute(code.co_filename), code.co_firstlineno
 
     def _origin(self, tracing: Tracing, code: CodeType | None, *, inner: bool) -> Origin | None:
@@ -215,8 +214,7 @@ class Describer:
             yield from self._below(path, constraint, known)
 
     def _below(self, path: str, type_: Any, known: dict[str, str]) -> Iterator[tuple[str, Any]]:
-        part = private.part_of(type_)
-        if isinstance(part, Container):
+        if isinstance(part := private.part_of(type_), Container):
             known[forms.TREE.key(path)] = cut(part.text)
             for suffix, child in part.parts:
                 yield from self._below(path + suffix, child, known)

@@ -98,8 +98,7 @@ class EagerSteps:
             self._watch(kind, "apply", self._applies, self._ended)
 
     def _watch(self, kind: Any, method: str, begins: Callable[..., Any], ended: Callable[..., None]) -> None:
-        around = _around(getattr(kind, method), self._guard(begins), self._guard(ended))
-        self._patches.append(Patch(kind, method, around))
+        self._patches.append(Patch(kind, method, _around(getattr(kind, method), *map(self._guard, (begins, ended)))))
 
     # --- the switch -------------------------------------------------------------------------------------------
 
@@ -160,14 +159,13 @@ class EagerSteps:
         if key in self._told:
             return
         self._told.add(key)
-        if loop is not None:
-            model, caller = loop
-            place = self._sites.users_frame(caller)
-            if place is not None and getattr(model, "run_eagerly", False):
-                text = _BY_KERAS.format(model=type(model).__name__) + _UNKNOWN
-                self._sink.emit(_finding(text, location_of(place), self._hindered([model], {"train_step"}, "")))
+        if loop is None:
+            self._sink.emit(self._own_step("trains", f"{optimizer}.apply", users))
             return
-        self._sink.emit(self._own_step("trains", f"{optimizer}.apply", users))
+        model, caller = loop
+        if (place := self._sites.users_frame(caller)) is not None and getattr(model, "run_eagerly", False):
+            text = _BY_KERAS.format(model=type(model).__name__) + _UNKNOWN
+            self._sink.emit(_finding(text, location_of(place), self._hindered([model], {"train_step"}, "")))
 
     def _own_step(self, does: str, what: str, users: FrameType) -> Finding:
         """That the user's function does this by itself, as it calls `what`."""
@@ -186,8 +184,7 @@ class EagerSteps:
 
     def _site(self, kind: Kind | None, name: Callable[[], str], users: FrameType) -> _Site:
         key = kind, id(users.f_code), users.f_lasti, get_ident()
-        site = self._known.get(key)
-        if site is None:
+        if (site := self._known.get(key)) is None:
             made = self._sites.candidate(kind, name(), users) if kind is not None and self._sink.infers else None
             if made is not None:
                 made.looked = 1  # all that it keeps is in variables: there are no results to follow
@@ -223,8 +220,7 @@ def _followed(original: Any, then: Callable[[FrameType], object]) -> Any:
 def _around(original: Any, begins: Callable[[Any, FrameType], Any], ended: Callable[[Any], object]) -> Any:
     @wraps(original)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = begins(self, sys._getframe(1))
-        if begun is None:
+        if (begun := begins(self, sys._getframe(1))) is None:
             return original(self, *args, **kwargs)
         try:
             return original(self, *args, **kwargs)

@@ -14,6 +14,7 @@ from typing import Any
 from coldstep.ahead.forecast_rows import Call, Foretold, ForetoldCompile, Sizes
 from coldstep.errors import first_line, our_errors
 from coldstep.events import Args
+from coldstep_collectors.log_definitions import about_unasked
 from coldstep_collectors.tensorflow._private import types as private
 from coldstep_collectors.tensorflow.describe import Describer
 from coldstep_collectors.values import attribute, closure, globals_read, held
@@ -53,9 +54,8 @@ class _Forecaster:
         """By graph, the sizes that it was called with."""
         reached = list(_reached(python))
         self._has_inner = any(map(private.is_jitted, reached))
-        self._holds_any_size = any(
-            isinstance(each, tensorflow.Variable) and not each.shape.is_fully_defined() for each in reached
-        )
+        held = (each for each in reached if isinstance(each, tensorflow.Variable))
+        self._holds_any_size = not all(each.shape.is_fully_defined() for each in held)
         self._traced: list[ForetoldCompile] = []
         self._made: list[Args] = []
         """What is known of these."""
@@ -116,16 +116,7 @@ class _Forecaster:
 
     def _about(self, type_: Any, context: Any) -> Args:
         inputs, known = self._describer.signature(type_, context, self._variants.rest)
-        return {
-            "function": self._told.function,
-            "origin": "user",
-            "key": f"tensorflow::{self._told.function}",
-            "identity": "the function",
-            "location": None,
-            "caller": None,
-            "inputs": inputs,
-            "context": known,
-        }
+        return about_unasked("tensorflow", self._told.function) | {"inputs": inputs, "context": known}
 
 
 def _of_sizes(
@@ -147,8 +138,7 @@ def _reached(function: Any) -> Iterator[Any]:
             continue
         seen.add(id(each))
         yield each
-        inner = attribute(each, "python_function", each)
-        if isinstance(inner, MethodType):
+        if isinstance(inner := attribute(each, "python_function", each), MethodType):
             queue.append(inner.__self__)
             inner = inner.__func__
         if isinstance(inner, FunctionType):

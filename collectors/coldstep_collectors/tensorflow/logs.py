@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from coldstep.blind_spots import COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import Unseen, told_by
 from coldstep.events import Begin, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep_collectors.log_definitions import about_unasked
@@ -30,9 +30,7 @@ _MOST_LINES = 3
 _ONLY_WARNED = Unseen(
     "traces, their times and causes: the log has only TensorFlow's own warnings, from a function's fifth trace on (no "
     "setting adds more; this does: coldstep run -- python train.py)",
-    COMPILES,
-    RECOMPILES,
-    PHASES,
+    *told_by("tensorflow"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -50,21 +51,16 @@ def _functions(thing: Any, used: frozenset[str]) -> Iterator[FunctionType]:
         if isinstance(each, FunctionType):
             yield each
         elif not isinstance(each, MethodType | type):
-            for kind in type(each).__mro__:
-                yield from (
-                    method
-                    for name, method in vars(kind).items()
-                    if name in used | _CALLS and isinstance(method, FunctionType)
-                )
+            methods = chain.from_iterable(vars(kind).items() for kind in type(each).__mro__)
+            called = (method for name, method in methods if name in used | _CALLS)
+            yield from (method for method in called if isinstance(method, FunctionType))
 
 
 def _parts(thing: Any, used: frozenset[str]) -> Iterator[Any]:
     """What an object holds under a name that is used; of a Keras model the layers, and what its own step calls."""
     if isinstance(thing, FunctionType | MethodType | type):
         return
-    for name, value in list(held(thing).items()):
-        if name in used and callable(value):
-            yield value
+    yield from (value for name, value in list(held(thing).items()) if name in used and callable(value))
     if attribute(thing, "train_step") is not None and attribute(thing, "layers") is not None:
         for name in ("layers", "loss", "metrics") if "train_step" in used else ("layers",):
             value = attribute(thing, name)

@@ -120,9 +120,8 @@ class Dynamo:
             for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
                 cuda.synchronize(device)
 
-    def _watch_loads(self, module: ModuleType) -> None:
-        if (patch := ahead.watch_loads(module, aside.aside(self._spans.event))) is not None:
-            self._patches.append(patch)
+    def _watch_loads(self, _: ModuleType) -> None:
+        self._patches += filter(None, [ahead.watch_loads(aside.aside(self._spans.event))])
 
     # --- programs ---------------------------------------------------------------------------------------------
 
@@ -162,12 +161,11 @@ class Dynamo:
             self._patches.append(patch)
 
     def _divided(self, parts: int) -> None:
-        if (segment := self._spans.current()) is not None:
-            compile = segment.compile
-            text = (
-                f"{compile.function} is compiled in {parts} parts: its graph is divided at DDP's buckets of gradients"
-            )
-            self._sink.emit(Finding(now(), "split_graph", "note", text, "torch", compile.id))
+        if (segment := self._spans.current()) is None:
+            return
+        compile = segment.compile
+        text = f"{compile.function} is compiled in {parts} parts: its graph is divided at DDP's buckets of gradients"
+        self._sink.emit(Finding(now(), "split_graph", "note", text, "torch", compile.id))
 
     def _seen(self, gm: Any) -> None:
         if (segment := self._spans.current()) is None:
@@ -207,10 +205,8 @@ class Dynamo:
         code = frame.code
         went_on = breaks.resumed(code.co_name)
         place = code.co_filename, went_on[0] if went_on else code.co_name
-        earlier = self._late is not False and self._epochs.began_before(frame)
-        about = self._describer.describe(frame, self._epochs.of(frame.numbers))
-        if earlier:
-            about["earlier"] = True
+        earlier = {"earlier": True} if self._late is not False and self._epochs.began_before(frame) else {}
+        about = self._describer.describe(frame, self._epochs.of(frame.numbers)) | earlier
         compile = Compile(self._sink.new_compile(), about["function"], place)
         self._spans.remember(compile)
         self._prospects.compiled(compile.id, about["framework_id"], frame)
@@ -227,10 +223,9 @@ class Dynamo:
         compile = segment.compile
         if not segment.whole:
             return None
-        error = sys.exc_info()[1]
+        error, metadata = sys.exc_info()[1], metadata or {}
         if error is not None and id(error) == segment.handling:
             error = None
-        metadata = metadata or {}
         self._complete_caches(compile, metadata)
         args: Args = {}
         if segment.part == "forward":
@@ -250,13 +245,11 @@ class Dynamo:
             compile.outcome = "cache_hit" if is_loaded(compile) else "compiled"
         args["outcome"] = compile.outcome
         if compile.failures:
-            args["guard_failures"] = compile.failures
-            args["guarded"] = compile.guarded
+            args |= {"guard_failures": compile.failures, "guarded": compile.guarded}
         if compile.caches:
             args["caches"] = self._cache_rows(compile)
         if compile.program is not None and compile.outcome in ("compiled", "cache_hit"):
-            args["program"] = compile.program
-            args["unrolled"] = compile.unrolled
+            args |= {"program": compile.program, "unrolled": compile.unrolled}
         if words is not None:
             args["error"] = words
         return args
@@ -269,8 +262,7 @@ class Dynamo:
         text = (
             f"{of.function} compiles on a thread where recompile_limit is {of.limit}, and not {here} as on the main one"
         )
-        event = Finding(now(), "thread_limit", "warning", text, "torch", of.compile, location=of.begins)
-        self._sink.emit(event)
+        self._sink.emit(Finding(now(), "thread_limit", "warning", text, "torch", of.compile, location=of.begins))
 
     def _made(self, compile: Compile, metadata: Mapping[str, Any], error: BaseException | None) -> Args:
         """What is known of a frame only when Dynamo is done with it."""
@@ -283,8 +275,7 @@ class Dynamo:
         elif compile.outcome == "skipped" and (why := frames.given_up(error)) is not None:
             args["given_up"] = first_lines(why)
         elif compile.outcome == "compiled" and (frame := frames.compiling_frame()) is not None:
-            dynamic = self._describer.dynamic(frame)
-            if dynamic is not None:
+            if (dynamic := self._describer.dynamic(frame)) is not None:
                 args["dynamic"] = dynamic or NOTHING
             if (static := frames.is_static(frame)) is not None:
                 args["static"] = static
@@ -364,10 +355,8 @@ class Dynamo:
             compile.guarded = self._describer.guarded(frame, compile.failures)
 
     def _break(self, compile: Compile, reason: BreakReason) -> None:
-        known = self._breaks.found(compile, reason)
-        if known is None:
-            return
-        self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, reason)))
+        if (known := self._breaks.found(compile, reason)) is not None:
+            self._sink.emit(GraphBreak(now(), known, compile.id, self._about(compile, reason)))
 
     def _about(self, compile: Compile, reason: BreakReason) -> Args:
         return about_break(reason, compile.frame[1], lambda file: not self._describer.places.is_users(file))
@@ -398,10 +387,7 @@ class Epochs:
 
     def began_before(self, frame: CompilingFrame) -> bool:
         """Whether this code was compiled before the trace: it has been, by its number, and no such compile was seen."""
-        if frame.numbers is None:
-            return False
-        frame_id, number = frame.numbers
-        return number > 0 and frame_id not in self._compiles
+        return frame.numbers is not None and frame.numbers[1] > 0 and frame.numbers[0] not in self._compiles
 
     def of(self, numbers: tuple[int, int] | None) -> int:
         """The epoch of a compile by its numbers; those that cannot follow the ones before begin a new one."""
@@ -459,7 +445,6 @@ def _outcome(metadata: Mapping[str, Any], error: BaseException | None) -> tuple[
 
 def is_loaded(compile: Compile) -> bool:
     """Whether all of the backend's work came from disk."""
-    states: dict[str, set[str]] = {}
-    for layer, state in compile.states():
-        states.setdefault(layer, set()).add(state)
-    return (states.get(caches.FX_GRAPH) or states.get(caches.AOT_AUTOGRAD)) == {"hit"}
+    layers = caches.FX_GRAPH, caches.AOT_AUTOGRAD
+    states = ({state for layer, state in compile.states() if layer == each} for each in layers)
+    return next(filter(None, states), None) == {"hit"}

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
+from itertools import accumulate, count
+from operator import mul
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -17,7 +19,7 @@ from coldstep.places import Places, location
 from coldstep_collectors.source_lines import with_around
 from coldstep_collectors.torch._private import breaks, calls, frames
 from coldstep_collectors.torch._private.frames import CompilingFrame
-from coldstep_collectors.torch._private.scope import Scope, by_address, looked_at, name_of, rest_names
+from coldstep_collectors.torch._private.scope import Scope, by_address, looked_at, name_of, parameter, rest_names
 from coldstep_collectors.values import Codes, Numbers, closure, dtype_text, through
 
 _TEXT_LIMIT = 200
@@ -61,9 +63,9 @@ class Describer:
     def describe(self, frame: CompilingFrame, epoch: int) -> Args:
         """Everything that is known as the compile begins."""
         function = self._function(frame)
-        went_on = breaks.resumed(function.qualname)
-        name = short(went_on[0] if went_on else function.qualname)
-        within = frame.values.get("func") if not self.places.is_users(function.file) else None
+        went_on, name = breaks.resumed(function.qualname), short(breaks.whole_name(function.qualname))
+        is_users = self.places.is_users(function.file)
+        within = None if is_users else frame.values.get("func")
         if "func" in frame.code.co_freevars and isinstance(within, FunctionType):  # "wrapper" alone says nothing
             name = f"{short(within.__qualname__)} ({name})"
         title = f"{name}, resumed at line {went_on[1]}" if went_on else name
@@ -74,9 +76,7 @@ class Describer:
         module = f", module {self._number(function.instance)}" if function.instance is not None else ""
         own = f", isolated {frame.isolated}" if frame.isolated is not None else ""
         inputs, context, fed_back = self._signature(frame, function)
-        called = None
-        if not self.places.is_users(function.file):
-            called = self.places.called_by_user(frames.region(frame)[1])
+        called = None if is_users else self.places.called_by_user(frames.region(frame)[1])
         framework_id = "/".join(map(str, frame.numbers or ()))
         self._backends[framework_id] = self._backend(frame)
         self._types[framework_id] = {id(value): name_of(type(value)) for value in _handed_over(frame)}
@@ -174,11 +174,10 @@ class Describer:
         given, caller = frames.region(frame)
         instance = given.__self__ if isinstance(given, MethodType) else given
         owners = [instance, *(value for _, value in closure(given))] if isinstance(given, FunctionType) else [instance]
-        if any(isinstance(each, (self._torch.nn.Module, self._torch.optim.Optimizer)) for each in owners):
-            return "user"
-        if caller is not None and self.places.is_users(caller.f_code.co_filename):
-            return "user"
-        if self.places.is_set_off(owners, caller):
+        kinds = self._torch.nn.Module, self._torch.optim.Optimizer
+        is_called_by_user = caller is not None and self.places.is_users(caller.f_code.co_filename)
+        is_users = is_called_by_user or any(isinstance(each, kinds) for each in owners)
+        if is_users or self.places.is_set_off(owners, caller):
             return "user"
         return "library" if self._sees_regions() else None
 
@@ -230,8 +229,7 @@ class Describer:
         """The user's line, from `frame` outwards, that is not in the function `itself` (its file and name)."""
         for above in self.places.users_frames(frame):
             code = above.f_code
-            resumed = breaks.resumed(code.co_qualname)
-            name = resumed[0] if resumed else code.co_qualname
+            name = breaks.whole_name(code.co_qualname)
             if (code.co_filename, name) != itself:
                 return location(code.co_filename, above.f_lineno or 0, name)
         return None
@@ -303,9 +301,8 @@ class Describer:
     def _arguments(self, frame: CompilingFrame, function: _Function) -> Iterator[tuple[str, Any]]:
         code, values = frame.code, frame.values
         if frame.wrapped is not None:
-            for position, value in enumerate(values.get("args", ())):
-                known = position < len(function.parameters)
-                yield function.parameters[position] if known else f"args[{position}]", value
+            names = (parameter(function.parameters, position) for position in count())
+            yield from zip(names, values.get("args", ()), strict=False)
             yield from values.get("kwargs", {}).items()
             return
         rest = rest_names(code)[-1] if code.co_flags & inspect.CO_VARKEYWORDS else None
@@ -383,8 +380,7 @@ def parts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
 def _container(value: Any) -> str:
     """A container's kind and length; the keys of a dict, the members of a set."""
     base: Any = next(base for base in (list, tuple, dict, set, frozenset) if isinstance(value, base))
-    length = base.__len__(value)
-    if not length:
+    if not (length := base.__len__(value)):
         return _EMPTY.get(base, f"{type(value).__qualname__} of 0")
     if base in (dict, set) and all(_is_plain(key) for key in base.__iter__(value)):
         keys = [_text(key) for key in base.__iter__(value)]
@@ -396,10 +392,8 @@ def _container(value: Any) -> str:
 
 def _call(frame: CompilingFrame, function: _Function) -> Iterator[str]:
     """How a wrapper was called: "x, y=" for one argument by position, one by keyword."""
-    for position in range(len(frame.values.get("args", ()))):
-        yield function.parameters[position] if position < len(function.parameters) else f"args[{position}]"
-    for name in frame.values.get("kwargs", {}):
-        yield f"{name}="
+    yield from (parameter(function.parameters, position) for position in range(len(frame.values.get("args", ()))))
+    yield from (f"{name}=" for name in frame.values.get("kwargs", {}))
 
 
 def _handed_over(frame: CompilingFrame) -> Iterator[Any]:
@@ -435,11 +429,7 @@ def _is_contiguous(tensor: Any) -> bool:
     """Whether a tensor's strides are as usual, those of dimensions of size 1 included: guards look at them, too."""
     if not all(type(size) is int for size in tensor.shape):
         return bool(tensor.is_contiguous())
-    strides: list[int] = []
-    step = 1
-    for size in reversed(tensor.shape):
-        strides.append(step)
-        step *= max(size, 1)
+    *strides, _ = accumulate((max(size, 1) for size in reversed(tensor.shape)), mul, initial=1)
     return tuple(tensor.stride()) == tuple(reversed(strides))
 
 

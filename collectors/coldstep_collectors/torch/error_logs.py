@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from coldstep._util.slotted import slotted
-from coldstep.blind_spots import BREAKS, COMPILES, PHASES, RECOMPILES, Unseen
+from coldstep.blind_spots import Unseen, told_by
 from coldstep.events import Args, Begin, GraphBreak, emit_whole
 from coldstep.logs import Line, Log, Seen
 from coldstep.places import is_installed
 from coldstep_collectors.log_definitions import about_unasked
-from coldstep_collectors.torch._private.breaks import BreakReason, resumed
+from coldstep_collectors.torch._private.breaks import BreakReason, whole_name
 from coldstep_collectors.torch.graph_breaks import about_break
 from coldstep_collectors.torch.inductor_log import AutotuneLines, SkipLines
 from coldstep_collectors.torch.log_frames import passed_through
@@ -149,10 +149,7 @@ _MOST_COMPILES = 2_000
 _ONLY_ERRORS = Unseen(
     "compiles, recompiles and their causes, and graph breaks: the log has only the lines printed unasked (it shows "
     "more with env: TORCH_LOGS: recompiles,graph_breaks,dynamic)",
-    COMPILES,
-    RECOMPILES,
-    BREAKS,
-    PHASES,
+    *told_by("dynamo"),
 )
 
 
@@ -255,9 +252,8 @@ class Errors:
             self.failures.append(self._stack)
         for failure in self.failures:
             error = failure.ending["error"]
-            failure.ending["error"] += (
-                f"; made of {failure.first}" if failure.first and failure.first not in error else ""
-            )
+            if failure.first not in error:
+                failure.ending["error"] += f"; made of {failure.first}"
         return self.failures
 
     @property
@@ -292,10 +288,8 @@ class Errors:
         if self._failed is not None and self._chained:  # what that error was made of
             self.failures = [failure for failure in self.failures if failure is not self._failed]
             first = self._failed.ending["error"]
-        self._failed, self._is_sure = (
-            Failure(ns, about_unasked("dynamo", name or "a function", file, number), ending, first=first),
-            is_sure,
-        )
+        about = about_unasked("dynamo", name or "a function", file, number)
+        self._failed, self._is_sure = Failure(ns, about, ending, first=first), is_sure
         self.failures += [self._failed] if is_sure else []
         self._error_goes_on, self._lines, self._of_user, self._chained = True, 0, False, False
         self._stack, self._is_reported = None, False
@@ -314,8 +308,7 @@ class Errors:
 
     def _after(self, text: str) -> bool:
         """A line after an error: the user's code that it is of, or the error's own cause."""
-        failed = self._failed
-        if failed is None or not self._error_goes_on:
+        if (failed := self._failed) is None or not self._error_goes_on:
             return False
         self._lines += 1
         self._error_goes_on = self._lines < _MOST_LINES
@@ -328,8 +321,8 @@ class Errors:
             failed.compiled = failed.compiled or (match["file"], match["name"])
             is_first = failed.about["location"] is None and not passed_through(match["file"])
             if is_first or not is_installed(match["file"]):
-                name, _ = resumed(match["name"]) or (match["name"], 0)
-                failed.about |= about_unasked("dynamo", name, match["file"], int(match["line"]))
+                name, line = whole_name(match["name"]), int(match["line"])
+                failed.about |= about_unasked("dynamo", name, match["file"], line)
             return self._is_sure
         if (self._lines == 1 and failed.ending["error"].endswith(" raised:")) or _DETAIL.match(text):
             failed.ending["error"] += f" {text.strip()}"
@@ -366,9 +359,8 @@ class PrintedReports:
         if line.text.startswith((_METRICS, "Graph Break Count: ", "  Break Reason ")):
             self._lines, self._ns = _MOST_LINES_OF_REPORT, line.ns
         elif self._lines and (match := _COMPILED.match(line.text)):
-            self._seconds = [(line.ns, float(s)) for s in match["seconds"].split(", ")][
-                :_MOST_COMPILES
-            ]  # of all so far
+            seconds = match["seconds"].split(", ")[:_MOST_COMPILES]  # of all so far
+            self._seconds = [(line.ns, float(each)) for each in seconds]
         elif self._lines and (match := _EXPLAINED.match(line.text)):
             self._reasons.append(BreakReason(match["reason"], [], [], whole_frame=False))
             self._reason_at = self._lines
@@ -411,13 +403,11 @@ def _of_object(printed: re.Match[str]) -> BreakReason | None:
 
 
 def _place(file: str, line: str, name: str) -> tuple[str, int, str]:
-    whose, _ = resumed(name) or (name, 0)
-    return file, int(line), whose
+    return file, int(line), whole_name(name)
 
 
 def _compile(log: Log, name: str, start: int, end: int) -> str | None:
-    id = log.new_compile()
-    if id is not None:
+    if (id := log.new_compile()) is not None:
         about = about_unasked("dynamo", name) | {"identity": id}  # nothing is known of recompiles
         begin = Begin(start, about["function"], "torch", None, id, about)
         emit_whole(log.emit, begin, end, {"outcome": "compiled"})

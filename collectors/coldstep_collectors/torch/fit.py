@@ -33,12 +33,17 @@ RAN = "The step's own code has run for this, twice for each figure: what it prin
 _MADE_UP = "The step reads values of tensors, which have none here: it got 1 each time."
 
 
+Step = Callable[..., Any]
+Given = tuple[Any, ...]
+Change = Callable[[Any], Any]
+
+
 def unchanged(value: Any) -> Any:
     """What a step is run on where nothing is changed."""
     return value
 
 
-def fit(fn: Callable[..., Any], args: tuple[Any, ...], memory: int | None) -> Fit:
+def fit(fn: Step, args: Given, memory: int | None) -> Fit:
     """See `coldstep.would_fit`."""
     torch = sys.modules["torch"]
     run = _run(torch, fn, args)
@@ -69,11 +74,11 @@ class _Run:
 
 def _run(
     torch: Any,
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    change: Callable[[Any], Any] = unchanged,
-    batch: Callable[[Any], Any] = unchanged,
-    prepare: Callable[[Sequence[Any]], object] = unchanged,
+    fn: Step,
+    args: Given,
+    change: Change = unchanged,
+    batch: Change = unchanged,
+    prepare: Change = unchanged,
 ) -> _Run:
     """The step twice, on copies: `change` makes each tensor another, `batch` those that are arguments by themselves,
     `prepare` does something to the modules."""
@@ -94,8 +99,7 @@ def _run(
                 for tensor in tensors:
                     count.hold(tensor, kind)
                     if tensor.requires_grad:
-                        hook = tensor.register_post_accumulate_grad_hook(count.gradient)
-                        stack.callback(hook.remove)
+                        stack.callback(tensor.register_post_accumulate_grad_hook(count.gradient).remove)
         for tensor in (value for value in reached if isinstance(value, torch.Tensor)):
             count.hold(tensor, BATCH)
         stack.enter_context(torch.autograd.graph.saved_tensors_hooks(count.saved, lambda tensor: tensor))

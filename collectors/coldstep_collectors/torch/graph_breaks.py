@@ -89,7 +89,7 @@ _EXPLICIT = expression(
 )
 # PyTorch 2.13: "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 # PyTorch 2.1: "call_function BuiltinVariable(int) [TensorVariable()] {}"
-_DATA_DEPENDENT = expression(
+_DATA = expression(
     r"BuiltinVariable\((?:int|float|bool)\) \[TensorVariable|generic_jump TensorVariable"
     r"|data.dependent|capture_scalar_outputs|capture_dynamic_output_shape_ops|dynamic shape operator"
     r"|Tensor\.(?:item|tolist|numpy)\b|unbacked",
@@ -108,9 +108,11 @@ _SIDE_EFFECT = expression(
 # PyTorch 2.9, 2.13: "Attempted to call function marked as skipped"
 # PyTorch 2.6: "Unsupported: 'skip function Adam.step in file site-packages/torch/optim/lr_scheduler.py'"
 # PyTorch 2.6: "Unsupported: Graph break due to unsupported builtin zlib.crc32. This function"
-_UNSUPPORTED_CALL = expression(
+_CALL = expression(
     r"\bcall\b|called|calling|call_|function marked as skipped|skip function|builtin|method|inline", re.IGNORECASE
 )
+_KINDS = {"explicit": _EXPLICIT, "data_dependent": _DATA, "side_effect": _SIDE_EFFECT, "unsupported_call": _CALL}
+"""The first that matches counts."""
 # PyTorch 2.6: "Graph break in user code at train.py:14 Reason: Unsupported: builtin: print [<class 'int'>] False"
 _PLACE = expression(r"\AGraph break in user code at .+?\s+Reason: ", re.DOTALL)
 
@@ -139,12 +141,4 @@ def kind_of(reason: BreakReason) -> str:
     if reason.whole_frame:
         return "skipped_frame"
     words = _PLACE.sub("", reason.reason)
-    for kind, pattern in (
-        ("explicit", _EXPLICIT),
-        ("data_dependent", _DATA_DEPENDENT),
-        ("side_effect", _SIDE_EFFECT),
-        ("unsupported_call", _UNSUPPORTED_CALL),
-    ):
-        if pattern.search(words):
-            return kind
-    return "other"
+    return next((kind for kind, pattern in _KINDS.items() if pattern.search(words)), "other")

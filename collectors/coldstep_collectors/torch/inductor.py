@@ -13,7 +13,7 @@ from coldstep.collector import StepSink
 from coldstep.events import CUDA_GRAPH, TUNED, Args, Begin, End, emit_whole
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.names import Hook, missing
-from coldstep_collectors.patch import Patch
+from coldstep_collectors.patch import Undo, undo_all
 from coldstep_collectors.torch import tuning
 from coldstep_collectors.torch._private import aside, cuda_graphs, graphs, names, phases
 from coldstep_collectors.torch._private.spans import has_compiled, spans
@@ -30,9 +30,8 @@ class Inductor:
         self._torch: Any = None
         self._late: bool | None = False
         self._missing: list[str] = []
-        self._patches: list[Patch] = []
         self._waiting: list[Callable[[], bool]] = []
-        self._undo: list[Callable[[], str | None]] = []
+        self._undo: list[Undo] = []
         self._spans = spans(sink)
         self._skips: set[tuple[str, str]] = set()
         sink.when_imported("torch", self._attach)
@@ -42,12 +41,12 @@ class Inductor:
 
     def stop(self) -> list[str]:
         """Put back every hook that is still ours."""
-        left = [patch.undo() for patch in self._patches] + [undo() for undo in self._undo]
+        left = undo_all(self._undo)
         if waiting := sum(waits() for waits in self._waiting):
             left.append(
                 f"a wrapper around each of {waiting} compiled graphs that have not run; the first call removes it"
             )
-        return [words for words in left if words is not None] + self._spans.leave(self.name)
+        return left + self._spans.leave(self.name)
 
     def _attach(self, torch: Any) -> None:
         self._torch = torch
@@ -57,9 +56,10 @@ class Inductor:
     def _look_for(self, hooks: tuple[Hook, ...], _module: ModuleType) -> None:
         guarded = partial(aside.guarded, self._sink)
         if names.COMPILED_GRAPH in hooks and (patch := graphs.watch_graphs(guarded(self.name, self._made))):
-            self._patches.append(patch)
+            self._undo.append(patch.undo)
         if names.CUDA_GRAPH_RUNS in hooks:
-            self._patches += cuda_graphs.watch(guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
+            patches = cuda_graphs.watch(guarded(self.name, self._not_replayed), guarded(self.name, self._ended))
+            self._undo += [patch.undo for patch in patches]
         if names.COMPILED_GRAPH in hooks:
             self._undo.append(cuda_graphs.on_skips(self._sink.guarded(self.name, self._skipped)))
         if names.TUNER in hooks and (undo := tuning.watch(guarded(self.name, self._tuned))) is not None:

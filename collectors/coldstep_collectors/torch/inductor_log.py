@@ -164,8 +164,7 @@ class InductorLines:
         elif match := _ANSWER.match(text):
             frame.compile.add_cache({"layer": FX_GRAPH, "state": match["state"], "key": match["key"]})
         elif match := _BYPASS.match(text):
-            row: Args = {"layer": FX_GRAPH, "state": "bypass", "why_text": match["why"]}
-            frame.compile.add_cache(row)
+            frame.compile.add_cache({"layer": FX_GRAPH, "state": "bypass", "why_text": match["why"]})
         else:
             return _STEP.match(text) is not None
         return True
@@ -188,10 +187,8 @@ class SkipLines:
     def read(self, line: Line) -> bool:
         """Take in a line."""
         begins = line.text.find(SKIPS)
-        is_printed = begins >= 0 and line.text[begins - 1 : begins] in (
-            "",
-            " ",
-        )  # and no code of PyTorch's that is quoted
+        # and no code of PyTorch's that is quoted
+        is_printed = begins >= 0 and line.text[begins - 1 : begins] in ("", " ")
         if is_printed and len(self._messages) < _MOST_SKIPS:
             self._messages.append((line.ns, [line.text[begins:]]))
             self._left = _MOST_SKIP_LINES if "Found from" in line.text else 0

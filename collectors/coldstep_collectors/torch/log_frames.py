@@ -131,8 +131,7 @@ class Frames:
         epoch = self._epochs.of(numbers)
         if self.known and epoch != self.known[-1].epoch:
             self._latest.clear()  # the numbers begin again, for other frames
-        id = self._log.new_compile()
-        if id is None:
+        if (id := self._log.new_compile()) is None:
             self._latest.pop(numbers, None)
             return None
         frame = Frame(Compile(id, "", ("", "")), numbers, epoch, ns)
@@ -142,8 +141,7 @@ class Frames:
 
     def begin_without_numbers(self, place: tuple[str, int, str], ns: int) -> Frame | None:
         """A compile of the function at a place begins, which PyTorch has given no numbers."""
-        id = self._log.new_compile()
-        if id is None:
+        if (id := self._log.new_compile()) is None:
             return None
         whose = place if place[2] else ("", len(self.known), "")  # each that is not named is of one function of its own
         alike = self._unnumbered.setdefault(whose, [])
@@ -163,8 +161,7 @@ class Frames:
         path, what = self.symbol(source)
         if what == "value":
             frame.values[path] = value
-        kinds = frame.open_sizes.setdefault(path, [])
-        if what not in kinds:
+        if what not in (kinds := frame.open_sizes.setdefault(path, [])):
             kinds.append(what)
         return path, what
 
@@ -184,13 +181,11 @@ class Frames:
     def finish(self) -> None:
         """All is known: complete the segments of each compile, and emit its graph breaks."""
         names = self._names()
-        numbers: dict[tuple[object, ...], list[int]] = {}
+        numbers: dict[tuple[object, ...], dict[int, int]] = {}
         for frame in self.known:
             file, line, name = names.get((frame.epoch, frame.numbers[0]), (frame.file, frame.line, frame.name))
-            alike = numbers.setdefault((frame.epoch, file, line, name), [])
-            if frame.numbers[0] not in alike:
-                alike.append(frame.numbers[0])
-            self._finish(frame, file, line, name, alike.index(frame.numbers[0]))
+            alike = numbers.setdefault((frame.epoch, file, line, name), {})
+            self._finish(frame, file, line, name, alike.setdefault(frame.numbers[0], len(alike)))
 
     def _names(self) -> dict[tuple[int, int], tuple[str, int, str]]:
         """Where the code of each frame is, by epoch and number: what one of its compiles tells is true of all."""
@@ -204,8 +199,7 @@ class Frames:
         about = self._about(frame, file, line, name, number)
         for ns, reason in frame.breaks:
             self._complete_stack(frame, reason)
-            known = self._breaks.found(compile, reason)
-            if known is not None and self._log.takes_break():
+            if (known := self._breaks.found(compile, reason)) is not None and self._log.takes_break():
                 self._log.emit(GraphBreak(ns, known, compile.id, about_break(reason, name or about["function"])))
         if frame.failure is not None:
             frame.ending["failure"] = about_break(frame.failure, name)
@@ -243,8 +237,7 @@ class Frames:
             reason.stack = breaks.joined([*reason.stack[:-1], (frame.file, line, _own(frame)[1]), reason.stack[-1]])
 
     def _about(self, frame: Frame, file: str, line: int, name: str, number: int) -> Args:
-        went_on = breaks.resumed(name)
-        function = went_on[0] if went_on else name
+        went_on, function = breaks.resumed(name), breaks.whole_name(name)
         wrapped = function == _WRAPPER and file.endswith("external_utils.py")
         callers = [place for place in frame.stack if not is_installed(place[0])]
         # a library's code counts as the user's where the user has it compiled: unless another library called it
@@ -307,8 +300,7 @@ def _is_on(frame: Frame, stack: list[tuple[str, int, str]]) -> bool:
 
 
 def _own(frame: Frame) -> tuple[str, str]:
-    went_on = breaks.resumed(frame.name)
-    return frame.file, went_on[0] if went_on else frame.name
+    return frame.file, breaks.whole_name(frame.name)
 
 
 def _from(frame: Frame, other: Frame) -> list[tuple[str, int, str]]:

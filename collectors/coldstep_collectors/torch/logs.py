@@ -300,8 +300,7 @@ class TorchLogs:
         assert words.numbers is not None
         frame = self._frames.find(words.numbers)
         if frame is None or self._is_another(frame, words):
-            frame = self._adopted(words.numbers) or self._frames.begin(words.numbers, ns)
-            if frame is None:
+            if (frame := self._adopted(words.numbers) or self._frames.begin(words.numbers, ns)) is None:
                 return None
             self._current = frame
             self._ends[frame.compile.id] = ns
@@ -372,8 +371,7 @@ class TorchLogs:
 
     def _begin_again(self, ns: int) -> Frame | None:
         """A recompile whose reasons are in the log, and whose begin is lost."""
-        frame = self._begin_without_numbers(None, ns)
-        if frame is not None:
+        if (frame := self._begin_without_numbers(None, ns)) is not None:
             frame.again = True
         return frame
 
@@ -436,8 +434,7 @@ class TorchLogs:
             message.lines.append(text.replace(_DUPLICATE, ""))
 
     def _close(self, message: _Message) -> None:
-        reason = breaks.break_reason("\n".join(message.lines))
-        if reason is None:
+        if (reason := breaks.break_reason("\n".join(message.lines))) is None:
             return
         reason.reason = reason.reason or _LOST
         if message.warns:

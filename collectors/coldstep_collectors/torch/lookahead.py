@@ -33,9 +33,7 @@ class Prospects:
     """What the collector `dynamo` knows of the step to come."""
 
     def __init__(self, torch: Any, sink: AheadSink, describer: Describer) -> None:
-        self._torch = torch
-        self._sink = sink
-        self._describer = describer
+        self._torch, self._sink, self._describer = torch, sink, describer
         self._first: dict[tuple[int, ...], _First] = {}
         sink.on_first_mark(self._first.clear)
 
@@ -82,6 +80,5 @@ class Prospects:
 
 def _is_made(change: Change) -> bool:
     """Whether something came to be that was not there: another change may be taken back before the next call."""
-    if change.mechanism == "optimizer_state":
-        return True
-    return change.mechanism in ("type", "module_attribute") and change.before in ("None", "not set")
+    of_attributes = change.mechanism in ("type", "module_attribute") and change.before in ("None", "not set")
+    return of_attributes or change.mechanism == "optimizer_state"

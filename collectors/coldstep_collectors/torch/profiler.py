@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -131,9 +132,7 @@ class _Saw:
         shown = {thread: list(self._outside_compiles(events)) for thread, events in self._threads.items()}
         self._find_regions(shown)
         executed: list[_Event] = []
-
-        def slice_of(event: _Event) -> DeviceSlice:
-            return _slice(event, mapping, flows)
+        slice_of = partial(_slice, mapping=mapping, flows=flows)
 
         for thread, events in shown.items():
             lines.add("device", f"operators: {thread_name(thread)}", thread, events, slice_of)

@@ -165,8 +165,7 @@ class TorchTrace:
         if name == "torch_version":
             self._version = str(_parsed(payload).get("pytorch_version") or "") or None
             return
-        frame = self._frame(record)
-        if frame is None:
+        if (frame := self._frame(record)) is None:
             return
         if name == artifacts.FAILED:
             frame.failed_in = breaks.failed_in(payload)
@@ -199,8 +198,7 @@ class TorchTrace:
         if (numbers := _of_head(record)) is None:
             return None
         self._end_untimed(numbers[0], {})
-        frame = self._frames.begin(numbers, self._now_ns)
-        if frame is not None:
+        if (frame := self._frames.begin(numbers, self._now_ns)) is not None:
             self._untimed[numbers[0]] = frame, self._frames.open(frame, "forward", self._now_ns)
             self._were_untimed.add(frame.compile.id)
             self._missing[_PHASES] = None
@@ -234,15 +232,13 @@ class TorchTrace:
             frame.values[in_words(source)] = type_
 
     def _specialize(self, record: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        frame = self._frame(record)
-        if frame is not None and str(about.get("value", "")).isdigit():
+        if (frame := self._frame(record)) is not None and str(about.get("value", "")).isdigit():
             for source in about.get("sources") or ():
                 self._frames.remove_symbol(frame, *self._frames.symbol(str(source)))
 
     def _guards(self, record: Mapping[str, Any], lines: list[str]) -> None:
         """The constants that the graph holds, by the guards on them; the modes it was compiled under."""
-        frame = self._frame(record)
-        if frame is None:
+        if (frame := self._frame(record)) is None:
             return
         for line in lines:
             if match := _EQUALS.match(line):
@@ -265,8 +261,7 @@ class TorchTrace:
             self._cut = True
             return
         self._ns = ns = max(self._ns, round(event["ts"] * 1000))
-        numbers = _numbers(args.get("compile_id"))
-        if numbers is not None:
+        if (numbers := _numbers(args.get("compile_id"))) is not None:
             numbers = _of_head(record) or numbers
         if numbers is None and name == "compile_file":  # a compiler that a pool's thread waits for
             self._work(kind, name, ns)

@@ -48,8 +48,7 @@ def watch(tuned: Callable[..., None]) -> Undo | None:
 
 def describe(timings: Mapping[Any, float], name: str, inputs: list[Any]) -> Args | None:
     """What it came to, as in `coldstep.events.TUNED`; None where no choice ran. Timings are in milliseconds."""
-    ran = {choice: ms for choice, ms in timings.items() if math.isfinite(ms)}
-    if not ran:
+    if not (ran := {choice: ms for choice, ms in timings.items() if math.isfinite(ms)}):
         return None
     winner = min(ran, key=lambda choice: ran[choice])
     # what needs no template is what is taken where nothing is tuned: the first of those that call a library

@@ -42,9 +42,8 @@ class LazyCaches:
         """A row for each of the last compiles, of which torch_xla has reported so much."""
         before, self._counted = self._counted, self._internals.persistent()
         missed, failed = (now - then for now, then in zip(self._counted, before, strict=True))
-        row: Args
         if failed == len(reports):
-            row = {"state": "unreadable", "why_text": _NOT_LOADED}
+            row: Args = {"state": "unreadable", "why_text": _NOT_LOADED}
         elif missed == len(reports):
             row = {"state": "miss"}
             if os.environ.get(READ_ONLY) == "1":

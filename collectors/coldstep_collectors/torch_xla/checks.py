@@ -4,8 +4,4 @@ from functools import partial
 
 from coldstep_collectors.checks import broken, compiled, recompiled
 
-CHECKS = {
-    "compile": partial(compiled, None),
-    "recompile": recompiled,
-    "host_read": partial(broken, "host_read"),
-}
+CHECKS = {"compile": partial(compiled, None), "recompile": recompiled, "host_read": partial(broken, "host_read")}

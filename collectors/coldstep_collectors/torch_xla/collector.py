@@ -22,15 +22,9 @@ from coldstep.clock import now
 from coldstep.collector import AheadSink, Foreseen
 from coldstep.errors import first_line
 from coldstep.events import Args, Begin, DeviceLine, DeviceTrace, End, GraphBreak, emit_whole
-from coldstep.places import Places, location
+from coldstep.places import Places, location, location_of
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.torch_xla._private.hooks import (
-    READ,
-    Internals,
-    Report,
-    Reports,
-    Syncing,
-)
+from coldstep_collectors.torch_xla._private.hooks import READ, Internals, Report, Reports, Syncing
 from coldstep_collectors.torch_xla.caches import LazyCaches
 from coldstep_collectors.torch_xla.cuts import QUIET_SYNCS, Compiled, Cuts, Place
 from coldstep_collectors.torch_xla.describe import TENSOR, Graph, Looker, Sight, abstract_value
@@ -68,6 +62,18 @@ class _Extraction:
     frame: FrameType
     inputs: list[tuple[int, str]]
     """torch_xla's number and the abstract value of each."""
+
+
+@slotted
+class _Entry:
+    """What torch_xla tells of one compile."""
+
+    start: int
+    end: int
+    report: Report | None
+    answer: Args
+    """Of its cache."""
+    nodes: int | None
 
 
 @slotted
@@ -175,11 +181,8 @@ class TorchXla:
             self._whose = Places(self._torch, torch_xla)
             self._cuts = Cuts(self._whose)
             self._looker = Looker(self._torch, internals, self._whose)
-            self._keep_patch(
-                internals.around_syncs(
-                    sink.guarded(self.name, self._sync_begins), sink.guarded(self.name, self._sync_ended)
-                )
-            )
+            begins, ended = sink.guarded(self.name, self._sync_begins), sink.guarded(self.name, self._sync_ended)
+            self._patches += filter(None, [internals.around_syncs(begins, ended)])
             sink.when_imported("torch_xla.core.dynamo_bridge", self._attach_openxla)
         late = internals.usable and bool(internals.counter("UncachedCompile") or internals.counter("MarkStep"))
         if internals.usable:
@@ -199,14 +202,9 @@ class TorchXla:
         sink.state(self.name, state, getattr(torch_xla, "__version__", None), internals.missing)
 
     def _attach_openxla(self, bridge: Any) -> None:
-        sink = self._sink
-        begins = sink.guarded(self.name, self._extraction_begins)
-        ended = sink.guarded(self.name, self._extraction_ended)
-        self._keep_patch(self._internals.around_extractions(bridge, begins, ended))
-
-    def _keep_patch(self, patch: Patch | None) -> None:
-        if patch is not None:
-            self._patches.append(patch)
+        begins = self._sink.guarded(self.name, self._extraction_begins)
+        ended = self._sink.guarded(self.name, self._extraction_ended)
+        self._patches += filter(None, [self._internals.around_extractions(bridge, begins, ended)])
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
@@ -280,14 +278,12 @@ class TorchXla:
         return _Extraction(begin, frame, inputs)
 
     def _extraction_ended(self, extraction: _Extraction | None) -> None:
-        if extraction is None:
-            return
-        self._catch_up(extraction.frame, extraction)
-        self._sink.emit(End(now(), extraction.begin))
+        if extraction is not None:
+            self._catch_up(extraction.frame, extraction)
+            self._sink.emit(End(now(), extraction.begin))
 
     def _wait(self, x: Any) -> None:
-        lazy = _lazy(self._torch, x)
-        if not lazy:
+        if not (lazy := _lazy(self._torch, x)):
             return
         if self._internals.has_evidence and self._internals.pending(lazy):
             self._sink.note("coldstep.wait was given a tensor that no torch_xla.sync() has begun to compute: it waited "
@@ -298,9 +294,7 @@ class TorchXla:
         """What the first step has compiled last is compiled again where it made an optimizer's state: the next step
         starts from that."""
         first, self._first = self._first, None
-        if first is None or self._before is None:
-            return []
-        return _foreseen(*first, self._before)
+        return [] if first is None or self._before is None else _foreseen(*first, self._before)
 
     # --- a sync -----------------------------------------------------------------------------------------------
 
@@ -311,9 +305,8 @@ class TorchXla:
         self._sink.emit(ours)
         try:
             if has_run:
-                sync.sight, sync.graph = self._looker.look_at_graph(
-                    sync.by.frame, sync.by.function, self._names, self._sink.ir
-                )
+                by, names, ir = sync.by, self._names, self._sink.ir
+                sync.sight, sync.graph = self._looker.look_at_graph(by.frame, by.function, names, ir)
         except RuntimeError:  # torch_xla's refusals: a graph that it cannot lower will fail in the sync itself
             sync.graph = None
         sync.ns = now()
@@ -326,51 +319,45 @@ class TorchXla:
         """Emit what a sync has compiled; when the last of it was done."""
         at = sync.ns
         frame = self._whose.users_frame(sync.by.frame)
-        reports = self._read_reports(len(times))
-        rows = zip(times, reports, self._caches.answers(reports), self._internals.nodes(len(times)), strict=True)
-        for (start, end), report, answer, nodes in rows:
+        for entry in self._entries(times, self._internals.nodes(len(times))):
             graph, sync.graph = sync.graph, None  # of several graphs (one for each device) the first has all evidence
-            args = self._arguments(sync, graph, report, nodes, frame)
-            ending = {"outcome": "compiled", **answer}
+            args = self._arguments(sync, graph, entry, frame)
+            ending = {"outcome": "compiled", **entry.answer}
             if graph is not None:
                 ending["program"] = graph.program
-            if failed and end == times[-1][1]:
+            if failed and entry.end == times[-1][1]:
                 ending = {"outcome": "failed", "error": first_line(sys.exc_info()[1])}
-            compile_id = segment(self._sink, at, [(LOWER, at, start), (COMPILE, start, end)], args, ending)
+            phases = [(LOWER, at, entry.start), (COMPILE, entry.start, entry.end)]
+            compile_id = segment(self._sink, at, phases, args, ending)
             if self._before is not None and self._sink.in_first_step():
                 without = [state for state, kept in self._before.states.items() if kept == "{}"]
                 self._first = compile_id, args["inputs"], without
             for form, text in graph.programs.items() if graph is not None else ():
                 self._sink.keep_ir(compile_id, form, partial(str, text))
-            at = end
+            at = entry.end
         return at
 
-    def _arguments(
-        self, sync: _Sync, graph: Graph | None, report: Report | None, nodes: int | None, frame: FrameType | None
-    ) -> Args:
-        place = sync.place
+    def _entries(self, times: list[tuple[int, int]], nodes: Sequence[int | None]) -> list[_Entry]:
+        """What torch_xla tells of its last compiles."""
+        reports = self._read_reports(len(times))
+        rows = zip(times, reports, self._caches.answers(reports), nodes, strict=True)
+        return [_Entry(start, end, report, answer, count) for (start, end), report, answer, count in rows]
+
+    def _arguments(self, sync: _Sync, graph: Graph | None, entry: _Entry, frame: FrameType | None) -> Args:
         sight = sync.sight or self._looker.look(sync.by.frame, sync.by.function)
-        context = self._context(place, sight, graph, report, nodes)
-        inputs = graph.inputs if graph is not None else _same_inputs(place, sight)
-        return self._finish(place, sight, inputs, context, report, frame)
+        context = self._context(sync.place, sight, graph, entry)
+        inputs = graph.inputs if graph is not None else _same_inputs(sync.place, sight)
+        return self._finish(sync.place, sight, inputs, context, entry, frame)
 
     def _finish(
-        self,
-        place: Place,
-        sight: Sight,
-        inputs: list[Args],
-        context: dict[str, str],
-        report: Report | None,
-        frame: FrameType | None,
+        self, place: Place, sight: Sight, inputs: list[Args], context: Args, entry: _Entry, frame: FrameType | None
     ) -> Args:
         before = self._before.types if self._before is not None else filter(_is_given, sight.types)
         place.compiled = Compiled(inputs, set(sight.types), set(before))
         given = {row["argument"] for row in inputs}
         inner = ((name, type_) for name, type_ in sight.types.items() if name not in given and _is_given(name))
         context |= forms.VARIABLE.at(dict(itertools.islice(inner, _MAX_VARIABLES)))
-        caller = place.about["location"]
-        if frame is not None:
-            caller = location(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_qualname)
+        caller = location_of(frame) if frame is not None else place.about["location"]
         is_line = place.about["function"] != place.about["location"]["function"]
         return {
             "part": "forward",
@@ -380,22 +367,18 @@ class TorchXla:
             "within": within(frame, self._whose) if is_line else None,
             "inputs": inputs,
             "context": context,
-            "fingerprint": report.fingerprint if report is not None else None,
+            "fingerprint": entry.report.fingerprint if entry.report is not None else None,
         }
 
-    def _context(
-        self, place: Place, sight: Sight, graph: Graph | None, report: Report | None, nodes: int | None
-    ) -> dict[str, str]:
+    def _context(self, place: Place, sight: Sight, graph: Graph | None, entry: _Entry) -> dict[str, str]:
         """What a graph's signature says beyond its inputs."""
         context = dict(graph.context) if graph is not None else {}
         count = len(graph.inputs) if graph is not None else None
-        if report is not None:
-            count = report.inputs
-            context[forms.GRAPH_OUTPUTS.key()] = str(report.outputs)
-        if count is not None:
-            context[forms.GRAPH_INPUTS.key()] = str(count)
-        if nodes is not None:
-            context[forms.GRAPH_NODES.key()] = str(nodes)
+        if entry.report is not None:
+            count = entry.report.inputs
+            context[forms.GRAPH_OUTPUTS.key()] = str(entry.report.outputs)
+        numbers = ((forms.GRAPH_INPUTS, count), (forms.GRAPH_NODES, entry.nodes))
+        context |= {form.key(): str(number) for form, number in numbers if number is not None}
         if (precision := self._internals.matmul_precision() or _USUAL_PRECISION) != _USUAL_PRECISION:
             context |= {forms.CONFIG.key(_PRECISION): precision, forms.USUAL.key(_PRECISION): _USUAL_PRECISION}
         context |= forms.NUMBER.at(sight.numbers) | forms.STATE.at(sight.states)
@@ -419,11 +402,9 @@ class TorchXla:
         looked_up = -self._uncached - self._cached
         self._uncached, self._cached = self._lookups()
         looked_up += self._uncached + self._cached
-        eager = self._timings.new(self._timings.eager, 0, ns)
-        for start, end in eager:
+        for start, end in self._timings.new(self._timings.eager, 0, ns):
             segment(self._sink, start, [(COMPILE, start, end)], _EAGER, {"outcome": "compiled"})
-        times = self._timings.new(self._timings.compiles, 0, ns)
-        if not times:
+        if not (times := self._timings.new(self._timings.compiles, 0, ns)):
             return  # somebody has cleared the counters
         self._timings.draw_tracing(times[0][0], self._synced, self._quiet < QUIET_SYNCS)
         self._quiet = 0
@@ -431,68 +412,49 @@ class TorchXla:
         fallbacks = _Fallbacks(self._fallbacks - before, len(times))
         sight = self._looker.look(frame)
         sizes = self._internals.nodes(len(times)) if looked_up == len(times) else [None] * len(times)
-        reports = self._read_reports(len(times))
+        rows = self._entries(times, sizes)
         executions = self._timings.executions.since(times[0][1])
-        for (start, end), report, answer, nodes in zip(
-            times, reports, self._caches.answers(reports), sizes, strict=True
-        ):
-            self._timings.draw_uploads(start)
+        for entry in rows:
+            self._timings.draw_uploads(entry.start)
             if extraction is not None:
-                self._extracted_graph(start, end, extraction, report, nodes, sight, answer)
+                self._extracted_graph(entry, extraction, sight)
                 continue
-            ran = next((span for span in executions if span[0] >= end), None)
-            self._read_by_host(start, end, ran, report, nodes, sight, fallbacks, answer)
+            ran = next((span for span in executions if span[0] >= entry.end), None)
+            self._read_by_host(entry, ran, sight, fallbacks)
         self._timings.draw_uploads(ns)
 
-    def _extracted_graph(
-        self,
-        start: int,
-        end: int,
-        extraction: _Extraction,
-        report: Report | None,
-        nodes: int | None,
-        sight: Sight,
-        answer: Args,
-    ) -> None:
+    def _extracted_graph(self, entry: _Entry, extraction: _Extraction, sight: Sight) -> None:
         """A compile of a graph that Dynamo has handed over: a new one each time, since Dynamo has told why."""
         self._extracted += 1
         place = self._cuts.place("openxla", *self._cuts.calling(extraction.frame), number=self._extracted)
         names = self._names | sight.ids
         inputs: list[Args] = [{"argument": names.get(id, TENSOR), "type": type_} for id, type_ in extraction.inputs]
-        context = self._context(place, sight, None, report, nodes)
-        args = self._finish(place, sight, inputs, context, report, self._whose.users_frame(extraction.frame))
-        segment(self._sink, start, [(COMPILE, start, end)], args, {"outcome": "compiled", **answer})
+        context = self._context(place, sight, None, entry)
+        args = self._finish(place, sight, inputs, context, entry, self._whose.users_frame(extraction.frame))
+        phases = [(COMPILE, entry.start, entry.end)]
+        segment(self._sink, entry.start, phases, args, {"outcome": "compiled", **entry.answer})
 
-    def _read_by_host(
-        self,
-        start: int,
-        end: int,
-        ran: tuple[int, int] | None,
-        report: Report | None,
-        nodes: int | None,
-        sight: Sight,
-        fallbacks: _Fallbacks,
-        answer: Args,
-    ) -> None:
+    def _read_by_host(self, entry: _Entry, ran: tuple[int, int] | None, sight: Sight, fallbacks: _Fallbacks) -> None:
+        report = entry.report
         stack = [each for each in (report.frames if report is not None else ()) if not self._whose.is_known(each[1])]
         dynamo = report.of_dynamo if report is not None else None
         kind = {"graph": "openxla", "inputs": "inputs"}.get(dynamo or "", "read")
         function, file, line = stack[0] if stack else ("", "<unknown>", 0)
         place = self._cuts.place(kind, *((file, line, function) if stack or kind == "read" else self._cuts.call))
-        context = self._context(place, sight, None, report, nodes)
-        phases = [(COMPILE, start, end)]
+        context = self._context(place, sight, None, entry)
+        phases = [(COMPILE, entry.start, entry.end)]
         if kind == "read":
             context[forms.READ.key()] = "yes"
             if ran is not None:  # the program waits for what it reads
                 phases.append(("execute", *ran))
-        args = self._finish(place, sight, _same_inputs(place, sight), context, report, None)
+        args = self._finish(place, sight, _same_inputs(place, sight), context, entry, None)
         if kind == "read":
             args["caused_by"] = f"xla{self._breaks}"
-        compile_id = segment(self._sink, start, phases, args, {"outcome": "compiled", **answer})
+        compile_id = segment(self._sink, entry.start, phases, args, {"outcome": "compiled", **entry.answer})
         if kind == "read":
             users = [location(file, line, name) for name, file, line in reversed(stack) if self._whose.is_users(file)]
             args = fallbacks.of_break(users, users[-1] if users else place.about["location"])
-            self._sink.emit(GraphBreak(end, f"xla{self._breaks}", compile_id, args))
+            self._sink.emit(GraphBreak(entry.end, f"xla{self._breaks}", compile_id, args))
             self._breaks += 1
 
     # --- small ------------------------------------------------------------------------------------------------
@@ -555,8 +517,7 @@ def _foreseen(compile_id: str, inputs: list[Args], without: list[str], before: S
 
 def _same_inputs(place: Place, sight: Sight) -> list[Args]:
     """The inputs of a place's last graph as they are now, where those of the new one were not looked at."""
-    last = place.compiled
-    if last is None:
+    if (last := place.compiled) is None:
         return []
     rows = [{"argument": row["argument"], "type": sight.types.get(row["argument"], row["type"])} for row in last.inputs]
     new = [name for name in sight.types if ".state[" in name and name not in last.seen]

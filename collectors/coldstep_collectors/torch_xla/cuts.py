@@ -52,8 +52,7 @@ class Cuts:
 
     def of_sync(self, by: Syncing) -> Place:
         """The function that was given to torch_xla.compile, else the line that syncs."""
-        code = code_of(by.function)
-        if code is not None:
+        if (code := code_of(by.function)) is not None:
             site = (code.co_filename, code.co_firstlineno, code.co_qualname)
         elif by.kind == "inputs":
             site = self.calling(by.frame)
@@ -68,22 +67,16 @@ class Cuts:
 
     def calling(self, frame: FrameType) -> tuple[str, int, str]:
         """The user's line that calls what torch.compile has made; of a backward, in its own thread, its forward's."""
-        users = self._whose.users_frame(frame)
-        if users is not None:
+        if (users := self._whose.users_frame(frame)) is not None:
             self.call = (users.f_code.co_filename, users.f_lineno or 0, users.f_code.co_qualname)
         return self.call
 
     def place(self, kind: str, file: str, line: int, function: str, number: int = 0) -> Place:
         identity = f"{kind} {file}:{line}:{function}:{number}"
-        place = self.known.get(identity)
-        if place is None:
+        if (place := self.known.get(identity)) is None:
             where = location(file, line, function)
             name = where["function"] if kind == "function" else f"{_WHAT[kind]} at {file.rpartition('/')[2]}:{line}"
-            about = {
-                "function": name,
-                "origin": "user",
-                "key": f"torch_xla:{where['file']}:{function}",
-                "location": where,
-            }
+            key = f"torch_xla:{where['file']}:{function}"
+            about = {"function": name, "origin": "user", "key": key, "location": where}
             place = self.known[identity] = Place(identity, about)
         return place

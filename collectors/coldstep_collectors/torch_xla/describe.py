@@ -11,10 +11,12 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
 from coldstep import context as forms
+from coldstep._util.gathered import summed
 from coldstep._util.slotted import field, slotted
 from coldstep.events import Args
 from coldstep.places import Places, variables
@@ -117,8 +119,7 @@ class Looker:
     def _describe(self, roots: list[Any], names: dict[int, str]) -> Graph:
         inputs: list[Args] = []
         for id, tensor in self._internals.inputs(roots):
-            unnamed = TENSOR if tensor.dim() else NUMBER
-            name = id if isinstance(id, str) else names.get(id, unnamed)
+            name = id if isinstance(id, str) else names.get(id, TENSOR if tensor.dim() else NUMBER)
             inputs.append({"argument": name, "type": abstract_value(tensor)})
         text = self._internals.hlo(roots)
         return Graph(inputs, _hlo(text), program(text))
@@ -138,8 +139,8 @@ class Looker:
                 sight.types[path] = abstract_value(tensor)
                 sight.ids.setdefault(self._internals.id_of(tensor), path)
                 tensors.append(tensor)
-            training = ((name, "on" if module.training else "off") for name, module in reach.modules.items())
-            sight.training = ", ".join(" ".join(each) for each in training)
+            training = (f"{name} {'on' if module.training else 'off'}" for name, module in reach.modules.items())
+            sight.training = ", ".join(training)
             return sight, tensors
 
     def _tensors(self, reach: _Reach, names: dict[int, str], sight: Sight) -> Iterator[tuple[str, Any]]:
@@ -162,8 +163,7 @@ class Looker:
                         yield f"{path}.state[{names.get(id(parameter), '?')}][{key!r}]", value
             sight.states[f"{path}.state"] = f"{{{', '.join(sorted(keys))}}}"
         for tensor in self._parameters(reach):
-            gradient = tensor.grad
-            if self._is_tensor(gradient):
+            if self._is_tensor(gradient := tensor.grad):
                 name = f"{names.get(id(tensor), '?')}.grad"
                 sight.versions[name] = gradient._version
                 yield name, gradient
@@ -172,8 +172,7 @@ class Looker:
     def _parameters(self, reach: _Reach) -> Iterator[Any]:
         owners = [module.parameters() for module in reach.modules.values()]
         owners += [group["params"] for each in reach.optimizers.values() for group in each.param_groups]
-        for owner in owners:
-            yield from owner
+        return chain.from_iterable(owners)
 
     def _is_tensor(self, value: Any) -> bool:
         return issubclass(type(value), self._torch.Tensor)
@@ -261,9 +260,7 @@ def _hlo(text: str) -> dict[str, str]:
     instructions = _INSTRUCTION.findall(text)
     operations = Counter([operation for _, operation, *_ in instructions])
     kinds = Counter([kind for kind, *_ in instructions])
-    results: Counter[str] = Counter()
-    for kind, number in kinds.items():
-        results[kind.partition("{")[0]] += number
+    results = summed((kind.partition("{")[0], number) for kind, number in kinds.items())
     constants = Counter(
         f"{kind.partition('{')[0]} {operands[:_MAX_CONSTANT_CHARS]}"
         for kind, operation, operands, _ in instructions

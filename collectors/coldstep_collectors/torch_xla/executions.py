@@ -37,10 +37,9 @@ class Executions:
                 self.dropped += len(self.slices) == _MOST
                 self.slices.append(DeviceSlice(start + offset, end + offset, "execution", "kernel"))
             latest = takewhile(lambda piece: piece.end_ns >= ns, reversed(self.slices))  # they come as they end
-            runs = sorted((piece.ns, piece.end_ns) for piece in latest if piece.ns >= ns)
+            return sorted((piece.ns, piece.end_ns) for piece in latest if piece.ns >= ns)
         finally:
             self._lock.release()
-        return runs
 
     def within(self, since: int, until: int) -> list[tuple[int, int]]:
         """Those between two moments, but for a tenth of each: a run that went on much longer was not waited for. One

@@ -117,22 +117,13 @@ def _run(
             standing[role] += size
             unread += 0 if number in taken else size
     sizes = programs.compiled(roots)
-    return _Run(
-        sizes._replace(results=sizes.results + programs.base_bytes(roots)),
-        standing,
-        unread,
-        sum(_bytes(tensor) for tensor, role in _standing(torch, reached) if role == GRADIENTS),
-        sizes.left + (first.left if first is not None and first is not sizes else 0),
-    )
+    gradients = sum(_bytes(tensor) for tensor, role in _standing(torch, reached) if role == GRADIENTS)
+    left = sizes.left + (first.left if first is not None and first is not sizes else 0)
+    return _Run(sizes._replace(results=sizes.results + programs.base_bytes(roots)), standing, unread, gradients, left)
 
 
 def _graph(
-    torch: Any,
-    programs: Programs,
-    internals: Internals,
-    reached: Sequence[Any],
-    before: Mapping[int, int],
-    result: Any,
+    torch: Any, programs: Programs, internals: Internals, reached: Sequence[Any], before: Mapping[int, int], result: Any
 ) -> tuple[list[Any], set[int | str]]:
     """What a sync at the end of a step would compute: what stands then, and what the step returned; and from which
     tensors. What stood `before` the step and is updated gives its place to the result."""
@@ -183,9 +174,8 @@ def _reads_refused(torch: Any) -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             aten = torch.ops.aten
             is_read = func is aten._local_scalar_dense.default
-            is_copy = (
-                func is aten._to_copy.default and torch.device((kwargs or {}).get("device") or "xla").type == "cpu"
-            )
+            device = torch.device((kwargs or {}).get("device") or "xla").type
+            is_copy = func is aten._to_copy.default and device == "cpu"
             if (is_read or is_copy) and _is_lazy(args[0]):
                 raise ValueError(_READ)
             return func(*args, **(kwargs or {}))

@@ -64,14 +64,12 @@ class _Forecaster:
                 types.append((path, dtype_text(part.dtype)))
             elif not isinstance(part, (list, tuple, dict)):
                 values.append((path, repr(part) if is_plain(part) else type(part).__qualname__))
-        rest = (*types, *values)
-        self.told.sizes.append(Sizes(tensors, rest))
+        self.told.sizes.append(Sizes(tensors, (*types, *values)))
         of_tensors = (tuple(types), tuple(sorted(tensors.items())))
         self._judge(number, of_tensors, tuple(values), _about(tensors, dict(types)))
 
     def _judge(self, number: int, types: tuple[object, ...], values: tuple[tuple[str, str], ...], about: Args) -> None:
-        alike = [known for known in self._known if known[:2] == types]
-        if not alike:
+        if all(known[:2] != types for known in self._known):
             self._compiles(number, about)
         elif (*types, values) not in self._known:
             self.told.leave_open(number, _NUMBER)
@@ -84,28 +82,23 @@ class _Forecaster:
         if self._about:
             earlier = [signature_of(each) for each in self._about]
             new = signature_of(about)
-            changes = differences(earlier[nearest(earlier, new)], new)
-            row.explain(changes[0])
+            row.explain(differences(earlier[nearest(earlier, new)], new)[0])
         self._about.append(about)
         self.told.compiles.append(row)
 
 
 def _about(tensors: Mapping[str, tuple[int, ...]], types: Mapping[str, str]) -> Args:
-    inputs = [
-        {"argument": path, "type": f"{types[path]}[{','.join(map(str, shape))}]"} for path, shape in tensors.items()
-    ]
+    texts = {path: f"{types[path]}[{','.join(map(str, shape))}]" for path, shape in tensors.items()}
+    inputs = [{"argument": path, "type": text} for path, text in texts.items()]
     return {"inputs": inputs, "context": {forms.CALL.key(): ""}}
 
 
 def _optimizers(torch: Any, function: Any) -> Iterator[Any]:
     """The optimizers that a function holds, or is a method of."""
+    owned: Iterable[Any] = ()
     if isinstance(function, MethodType):
-        owned: Iterable[Any] = held(function.__self__).values()
-        function = function.__func__
-    else:
-        owned = ()
-    inner = attribute(function, "__wrapped__", function)
-    if isinstance(inner, FunctionType):
+        owned, function = held(function.__self__).values(), function.__func__
+    if isinstance(inner := attribute(function, "__wrapped__", function), FunctionType):
         read = (inner.__globals__.get(name) for name in globals_read(inner.__code__))
         owned = (*owned, *(value for _, value in closure(inner)), *read)
     return (each for each in owned if isinstance(each, torch.optim.Optimizer))
@@ -113,7 +106,5 @@ def _optimizers(torch: Any, function: Any) -> Iterator[Any]:
 
 def _makes_state(optimizer: Any) -> bool:
     """Whether an optimizer has no state yet, and will make one in its first step: plain SGD never does."""
-    if optimizer.state:
-        return False
-    groups = optimizer.param_groups
-    return type(optimizer).__name__ != "SGD" or any(group.get("momentum") for group in groups)
+    may = type(optimizer).__name__ != "SGD" or any(group.get("momentum") for group in optimizer.param_groups)
+    return may and not optimizer.state

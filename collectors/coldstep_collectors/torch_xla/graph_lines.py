@@ -43,15 +43,13 @@ class GraphLines:
 
     def read(self, line: Line) -> bool:
         """Take in a line."""
-        match = _COMPILING.search(line.text)
-        if match is None:
+        if (match := _COMPILING.search(line.text)) is None:
             return False
-        alike = (
-            each for each in reversed(self._graphs) if (each.hash, each.device) == (match["hash"], match["device"])
-        )
-        graph = next((each for each in alike if each.ended_ns is None), None)
+        key = match["hash"], match["device"]
+        begun = (each for each in reversed(self._graphs) if each.ended_ns is None)
+        graph = next((each for each in begun if (each.hash, each.device) == key), None)
         if graph is None and len(self._graphs) < _MOST_GRAPHS:
-            graph = _Graph(match["hash"], match["device"], line.ns)
+            graph = _Graph(*key, line.ns)
             self._graphs.append(graph)
         if graph is not None and match["done"]:
             graph.ended_ns = line.ns

@@ -51,11 +51,8 @@ class TorchXlaReport:
         self._log = log
         self._report: Report | None = None
         self._metrics, self._graphs = Metrics(), GraphLines()
-        self._compiles = False
-        self._ns = 0
-        self._syncs = 0
-        self._breaks = 0
-        self._seen = False
+        self._compiles = self._seen = False
+        self._ns = self._syncs = self._breaks = 0
         self._missing = dict.fromkeys(_MISSING)
 
     @property
@@ -67,16 +64,12 @@ class TorchXlaReport:
         """Take in a line."""
         if self._metrics.read(line) or self._graphs.read(line):
             return True
-        compiles, prefix = True, COMPILATION
-        at = line.text.find(COMPILATION)
-        if at < 0:
-            compiles, prefix = False, EXECUTION
-            at = line.text.find(EXECUTION)
-        if at < 0 or line.text[:at].rstrip().endswith("Post"):
+        compiles = COMPILATION in line.text
+        before, begins, words = line.text.partition(COMPILATION if compiles else EXECUTION)
+        if not begins or before.rstrip().endswith("Post"):
             return False
         self._seen = True
         self._ns = max(self._ns + _TICK_NS, line.ns)
-        words = line.text[at + len(prefix) :]
         if words.strip() == (COMPILATION_CAUSE if compiles else EXECUTION_CAUSE):
             self._report, self._compiles = Report(), compiles
         elif self._report is not None and words.startswith("----"):
@@ -105,8 +98,7 @@ class TorchXlaReport:
             self._syncs += 1
 
     def _compile(self, report: Report) -> None:
-        id = self._log.new_compile()
-        if id is None:
+        if (id := self._log.new_compile()) is None:
             return
         stack = [location(file, line, function) for function, file, line in report.frames if not is_installed(file)]
         where = stack[0] if stack else None
@@ -120,11 +112,8 @@ class TorchXlaReport:
             self._missing[_CUT] = None
             identity += f" {id}"
         context = {forms.FROM_A_LOG.key(): "yes", forms.SYNCS.key(): str(self._syncs)}
-        context |= {
-            form.key(): str(count)
-            for form, count in ((forms.GRAPH_INPUTS, report.inputs), (forms.GRAPH_OUTPUTS, report.outputs))
-            if count is not None
-        }
+        counts = (forms.GRAPH_INPUTS, report.inputs), (forms.GRAPH_OUTPUTS, report.outputs)
+        context |= {form.key(): str(count) for form, count in counts if count is not None}
         args: Args = {
             "part": "forward",
             "function": report.name or f"{_WHAT[kind]} at {os.path.basename(place)}",

@@ -48,8 +48,7 @@ class Timings:
         new = self.new(self._uploads, 0, now())
         self._undrawn += [(start, end) for start, end in new if start >= synced and end - start >= _SHORT_NS]
         spent = self._tracing.spent_ns()
-        if not is_known:
-            spent = 0
+        spent = spent if is_known else 0
         self.draw_uploads(ns - spent)
         begin = Begin(ns - spent, "lazy tracing", TRACK, TRACE)
         if spent:

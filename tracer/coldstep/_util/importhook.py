@@ -74,8 +74,7 @@ class ImportHook:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the finders after us find, its loader wrapped until the module runs."""
-        spec = found_after(self, name, path, target)
-        if spec is not None:
+        if (spec := found_after(self, name, path, target)) is not None:
             self.watch(spec)
         return spec
 

@@ -13,23 +13,13 @@ from coldstep._util.expressions import expression
 
 VARIABLES: dict[str, tuple[str, ...]] = {
     "job": (
-        "SLURM_JOB_ID",
-        "TORCHELASTIC_RUN_ID",
-        "GITHUB_RUN_ID",
-        "CI_PIPELINE_ID",
-        "BUILDKITE_BUILD_ID",
-        "CIRCLE_WORKFLOW_ID",
-        "BUILD_BUILDID",
+        *("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GITHUB_RUN_ID", "CI_PIPELINE_ID", "BUILDKITE_BUILD_ID"),
+        *("CIRCLE_WORKFLOW_ID", "BUILD_BUILDID"),
     ),
     "commit": ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "CIRCLE_SHA1", "GIT_COMMIT", "BUILD_SOURCEVERSION"),
     "branch": (
-        "GITHUB_HEAD_REF",
-        "GITHUB_REF_NAME",
-        "CI_COMMIT_REF_NAME",
-        "BUILDKITE_BRANCH",
-        "CIRCLE_BRANCH",
-        "GIT_BRANCH",
-        "BUILD_SOURCEBRANCHNAME",
+        *("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDKITE_BRANCH", "CIRCLE_BRANCH"),
+        *("GIT_BRANCH", "BUILD_SOURCEBRANCHNAME"),
     ),
     "workflow": ("GITHUB_WORKFLOW", "CI_JOB_NAME", "BUILDKITE_PIPELINE_SLUG", "CIRCLE_JOB", "SLURM_JOB_NAME"),
     "task": ("SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"),
@@ -61,17 +51,15 @@ def labels(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str
     """The labels of a process: those of its environment; its job's override them, and given ones all."""
     from_environment = {}
     for name, variables in VARIABLES.items():
-        value = next((text for each in variables if (text := environment.get(each, "")) not in _NOTHING), None)
-        if value is not None:
-            from_environment[name] = value
+        if texts := [text for each in variables if (text := environment.get(each, "")) not in _NOTHING]:
+            from_environment[name] = texts[0]
     all_labels = from_environment | of_the_job(environment) | dict(given)
     return {name: _harmless(name, value) for name, value in all_labels.items()}
 
 
 def of_the_job(environment: Mapping[str, str]) -> dict[str, str]:
     """Those that the commands around this process were given."""
-    text = environment.get(OF_THE_JOB)
-    if not text:
+    if not (text := environment.get(OF_THE_JOB)):
         return {}
     import json  # for a labelled command's processes alone
 

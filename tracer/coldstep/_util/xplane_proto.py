@@ -42,7 +42,6 @@ class XStat:
     """the profiler's XStat"""
 
     metadata_id = 1
-    double_value = 2
     uint64_value = 3
     int64_value = 4
     str_value = 5

@@ -12,8 +12,7 @@ from coldstep.run_row import RunRow
 from coldstep_shim import CHILDREN, FILE, JOB, MOST_ANCESTORS, parent_of
 
 _MOST_NAME_CHARS = 40
-_SPAWNED = ("multiprocessing.spawn", "popen_loky_posix")
-_FORKSERVER = "multiprocessing.forkserver"
+_WAYS = {"multiprocessing.forkserver": "forkserver", "multiprocessing.spawn": "spawn", "popen_loky_posix": "spawn"}
 _RAY = "ray::"  # what the titles of Ray's processes begin with
 _ID_BYTES = 10
 _IDLE = "IDLE"  # Ray's title between two tasks
@@ -121,12 +120,10 @@ def ancestors(pid: int, root: int = 1) -> list[list[int]]:
 
 def way() -> str:
     """How this process was started, by its command; a fork's child knows that by itself."""
-    words = " ".join(sys.orig_argv)
     if rays_title():
         return "ray"
-    if _FORKSERVER in words:
-        return "forkserver"
-    return "spawn" if any(each in words for each in _SPAWNED) else "subprocess"
+    words = " ".join(sys.orig_argv)
+    return next((how for mark, how in _WAYS.items() if mark in words), "subprocess")
 
 
 def process_name(otherwise: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+from collections.abc import Iterator
 
 from coldstep import clock
 from coldstep._util.slotted import slotted
@@ -14,15 +15,7 @@ from coldstep.events import Args
 from coldstep.job.job import Job
 from coldstep.pftrace import layout
 from coldstep.pftrace.proto import SLICE_BEGIN
-from coldstep.recording.output import (
-    BINARY,
-    Taken,
-    above_stderr,
-    environment_rank,
-    file_to_write,
-    is_folder,
-    open_new,
-)
+from coldstep.recording.output import BINARY, Taken, above_stderr, environment_rank, file_to_write, is_folder, open_new
 
 _MOST_FILES = 512
 _MOST_SILENT = 64  # files, beyond which a process needs to have compiled for one
@@ -78,21 +71,23 @@ def open_file(job: Job, name: str, rank: int | None, *, is_silent: bool = False)
 
 def free_path(job: Job, name: str) -> str:
     """A name for a part that no file has yet."""
-    stem, suffix = _stem(job, name)
-    paths = (f"{stem}{f'-{life}' if life > 1 else ''}{suffix}" for life in range(1, _MOST_LIVES))
-    return next(path for path in paths if not os.path.exists(path))
+    return next(path for path in _paths(job, name) if not os.path.exists(path))
 
 
 def _open_part(job: Job, name: str) -> tuple[str, int]:
     """One beside FILE, and never one that is there already."""
-    stem, suffix = _stem(job, name)
-    for life in range(1, _MOST_LIVES):
-        path = f"{stem}{f'-{life}' if life > 1 else ''}{suffix}"
+    for path in _paths(job, name):
         try:
             return path, above_stderr(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600))
         except FileExistsError:
             continue
     raise Full("there are too many of its name")
+
+
+def _paths(job: Job, name: str) -> Iterator[str]:
+    """The names that a part may have, in order."""
+    stem, suffix = _stem(job, name)
+    return (f"{stem}{f'-{life}' if life > 1 else ''}{suffix}" for life in range(1, _MOST_LIVES))
 
 
 def _stem(job: Job, name: str) -> tuple[str, str]:
@@ -174,8 +169,7 @@ def parts_of(path: str, job: str | None = None) -> list[str]:
 
 def _place(about: Args) -> tuple[int, int, int, str]:
     """Parents come before their children, and ranks in order."""
-    rank, born = about.get("rank"), about.get("born")
-    ancestors = about.get("ancestors")
+    rank, born, ancestors = (about.get(name) for name in ("rank", "born", "ancestors"))
     depth = len(ancestors) if isinstance(ancestors, list) else 0
     return depth, -1 if rank is None else int(rank), int(born or 0), str(about.get("started"))
 

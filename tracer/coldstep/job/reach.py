@@ -32,10 +32,8 @@ LOST = {
 
 def doors() -> dict[str, bool]:
     """Which ways into the Pythons of this environment are open."""
-    return {
-        "coldstep.pth": opens(sys.executable),
-        "PYTHONPATH": not (sys.flags.ignore_environment or sys.flags.isolated),
-    }
+    is_read = not (sys.flags.ignore_environment or sys.flags.isolated)
+    return {"coldstep.pth": opens(sys.executable), "PYTHONPATH": is_read}
 
 
 def has_door(pid: int) -> bool:
@@ -76,8 +74,6 @@ def use_shim() -> None:
 
 def opens(*interpreters: str) -> bool:
     """Whether one of these, a Python or a name of it in an environment, has the file that opens the door."""
-    folders = {os.path.dirname(os.path.dirname(each)) for each in interpreters}
-    kinds = ("site", "dist")
-    return any(
-        glob.glob(f"{glob.escape(each)}/lib/python3*/{kind}-packages/{_DOOR}") for each in folders for kind in kinds
-    )
+    folders = {glob.escape(os.path.dirname(os.path.dirname(each))) for each in interpreters}
+    places = (f"{folder}/lib/python3*/{kind}-packages/{_DOOR}" for folder in folders for kind in ("site", "dist"))
+    return any(map(glob.glob, places))

@@ -60,12 +60,11 @@ class Follows:
     def end(self) -> None:
         """Leave each variable as it was, but for one that the program has set meanwhile."""
         for name, before in self._before.items():
-            if os.environ.get(name) != self._ours[name]:
-                continue
-            if before is None:
-                os.environ.pop(name, None)
-            else:
+            is_ours = os.environ.get(name) == self._ours[name]
+            if is_ours and before is not None:
                 os.environ[name] = before
+            elif is_ours:
+                os.environ.pop(name, None)
 
 
 def with_parts(job: Job | None, headline: str) -> str:

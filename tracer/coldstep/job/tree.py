@@ -27,20 +27,17 @@ def as_job(
         trace.run.labels = rows[0].labels
     for process, row in zip(trace.processes, rows, strict=True):
         process.parent, process.how = _parent(rows, process.index), row.how
-        earlier = _earlier_life(rows, process.index)
-        if earlier is not None:
+        if (earlier := _earlier_life(rows, process.index)) is not None:
             process.parent, process.how = earlier, "exec"
             trace.processes[earlier].ended = "ok"  # with that call
         _tell_end(process, started)
     notes = [note for note in trace.run.notes if NOT_TRACED not in note]
-    left = len({(row.process, row.pid) for row in _untraced(trace)})
-    if left:
+    if left := len({(row.process, row.pid) for row in _untraced(trace)}):
         ran = "ran below this job and is" if left == 1 else "ran below this job and are"
         notes.append(f"{count(left, NOT_TRACED, NOT_TRACED + 'es')} {ran} not traced: coldstep was not there.")
     if silent := len(_silent(trace, started)):
-        notes.append(
-            f"{count(silent, 'more Python', 'more Pythons')} of this job wrote no trace: it takes a compile or a mark."
-        )
+        more = count(silent, "more Python", "more Pythons")
+        notes.append(f"{more} of this job wrote no trace: it takes a compile or a mark.")
     trace.run.notes = notes
     return trace
 
@@ -68,11 +65,9 @@ def _silent(trace: Trace, started: Sequence[tuple[Args, Location | None]]) -> se
 
 def _parent(rows: Sequence[RunRow], index: int) -> int | None:
     """The nearest of those above a process that has a trace here; of several programs of one process the latest."""
-    own = rows[index]
-    for pid, born in own.ancestors:
-        lives = [at for at, row in enumerate(rows) if at != index and (row.pid, row.born) == (pid, born)]
-        lives = [at for at in lives if rows[at].started <= own.started] or lives[:1]
-        if lives:
+    for pid, born in rows[index].ancestors:
+        lives = _lives(rows, pid, born, index)
+        if lives := [at for at in lives if rows[at].started <= rows[index].started] or lives[:1]:
             return max(lives, key=lambda at: rows[at].started)
     return None
 
@@ -80,13 +75,14 @@ def _parent(rows: Sequence[RunRow], index: int) -> int | None:
 def _earlier_life(rows: Sequence[RunRow], index: int) -> int | None:
     """The program that a process ran before this one."""
     own = rows[index]
-    lives = [
-        at
-        for at, row in enumerate(rows)
-        if at != index and row.born is not None and (row.pid, row.born) == (own.pid, own.born)
-    ]
+    lives = _lives(rows, own.pid, own.born, index) if own.born is not None else []
     before = [at for at in lives if rows[at].started < own.started]
-    return max(before, key=lambda at: rows[at].started) if before else None
+    return max(before, key=lambda at: rows[at].started, default=None)
+
+
+def _lives(rows: Sequence[RunRow], pid: int, born: int | None, but: int) -> list[int]:
+    """The programs that a process ran, but for one."""
+    return [at for at, row in enumerate(rows) if at != but and (row.pid, row.born) == (pid, born)]
 
 
 def _tell_end(process: Process, seen: Sequence[tuple[Args, Location | None]]) -> None:

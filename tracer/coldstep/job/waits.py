@@ -101,16 +101,12 @@ def whom(wait: Wait, own: Member, members: Sequence[Member], names: Names) -> li
     rows = Waiting(None, wait.ns, wait.how, None, wait.where)
     if wait.pid is not None:
         target = max((row for row in lived if row.pid == wait.pid), key=lambda row: row.start, default=None)
-        rows.pid = wait.pid
-        if target is not None:
-            rows.process = target.index
-        else:
-            rows.command = named(names, wait.pid, start, end)
+        rows.pid, rows.process = wait.pid, target.index if target is not None else None
+        rows.command = named(names, wait.pid, start, end) if target is None else None
         phases = _spent(target.phases if target is not None else [], wait.spans)
         phases += _gap(target, [row for row in lived if wait.pid in row.above], wait)
     else:
-        below = [row for row in lived if own.pid in row.above]
-        working, strangers = _working(below, wait)
+        working, strangers = _working([row for row in lived if own.pid in row.above], wait)
         rows.working = len(working) + len(strangers)
         phases = Counter()
         if rows.working == 1 and working:
@@ -132,10 +128,7 @@ def summed(rows: Iterable[Waiting]) -> list[Waiting]:
     by_kind: dict[tuple[object, ...], Waiting] = {}
     for row in rows:
         key = row.process, row.how, row.meanwhile, row.where, row.pid, row.working
-        if key in by_kind:
-            by_kind[key].ns += row.ns
-        else:
-            by_kind[key] = replace(row)
+        by_kind.setdefault(key, replace(row, ns=0)).ns += row.ns
     return sorted(by_kind.values(), key=lambda row: -row.ns)
 
 

@@ -26,6 +26,9 @@ _PATIENCE_S = 10.0
 _LOOK_EVERY_S = 0.001
 
 
+_STILL_ATTACHING = "A collector still attached on another thread as the trace ended: hooks of it may stay, inert."
+
+
 class Attaching:
     """What attaches on whatever thread, while the trace may end on another. No lock: a fork could copy one held."""
 
@@ -110,9 +113,7 @@ class Attached:
         """Have each restore the process, since when it ended; they do nothing any more. May be called again."""
         with own_time(self._buffers.emit, "stop", since):
             if not self.attaching.end():
-                self._buffers.note(
-                    "A collector still attached on another thread as the trace ended: hooks of it may stay, inert."
-                )
+                self._buffers.note(_STILL_ATTACHING)
             for collector in self.collectors:
                 if collector.name not in self._stopped:
                     self._stop(collector, abandoned=abandoned)
@@ -153,8 +154,7 @@ class Attached:
     def fail(self, collector: str, error: Exception) -> None:
         """A hook of `collector` raised: it is done for this trace, reported once in the trace and on stderr."""
         if collector not in self.failed:
-            text = f"collector {collector} failed and was detached: {first_line(error)}"
-            self.failed[collector] = text
+            text = self.failed[collector] = f"collector {collector} failed and was detached: {first_line(error)}"
             self._inert.add(collector)
             self._set(collector, "failed", None, [text])
             self._report(text)

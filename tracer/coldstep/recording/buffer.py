@@ -159,8 +159,7 @@ class Buffers:
         try:
             buffer: Buffer = self._mine.buffer
         except AttributeError:
-            thread = Thread(threading.get_native_id(), threading.current_thread().name)
-            buffer = self._mine.buffer = Buffer(thread)
+            buffer = self._mine.buffer = Buffer(Thread(threading.get_native_id(), threading.current_thread().name))
             self.all.append(buffer)
         if type(event) in _BULK:
             if len(buffer.bulk) == _MAX_BULK_EVENTS:
@@ -197,8 +196,7 @@ class Buffers:
     @property
     def dropped_bulk(self) -> int:
         """How many bulk events had to make room."""
-        dropped = (*(buffer.dropped for buffer in self.all), *(row.dropped for row in self.candidates))
-        return sum(dropped)
+        return sum(buffer.dropped for buffer in self.all) + sum(row.dropped for row in self.candidates)
 
 
 def _told(event: Within) -> list[Begin | End]:
@@ -229,10 +227,7 @@ class Drain:
         hold_s: float = 0.0,
     ) -> None:
         self.buffers = buffers
-        self._begin = begin
-        self._busy = busy
-        self._look = look
-        self._fails = fails
+        self._begin, self._busy, self._look, self._fails = begin, busy, look, fails
         self._set_up(hold_s)
 
     def _set_up(self, hold_s: float) -> None:
@@ -336,8 +331,7 @@ class Drain:
     def _work(self) -> None:
         beat = now()
         while True:
-            request = self._next(_DRAIN_EVERY_S)
-            if isinstance(request, str):
+            if isinstance(request := self._next(_DRAIN_EVERY_S), str):
                 say(request)
                 continue
             is_last = request is not None and request is self._last
@@ -367,8 +361,7 @@ class Drain:
             _, event, thread = taken[at]
             written = 0
             try:
-                written = self.recorder.plain_step(taken, at)
-                if not written:
+                if not (written := self.recorder.plain_step(taken, at)):
                     self.recorder.handle(event, thread)
             except Exception as error:
                 self.lost += 1

@@ -74,6 +74,10 @@ class CompileSoFar:
     def retold(self) -> Retold:
         return Retold(self.track, dict(self.args), list(self.phases))
 
+    def counted(self) -> Ended:
+        is_again = self.arrow is not None or "earlier" in self.args
+        return Ended(self.took_ns, self.outcome, is_again, self.args.get("parent") is not None)
+
     @property
     def origin(self) -> str | None:
         origin = self.args.get("origin", "")
@@ -129,16 +133,7 @@ class CompilesSoFar:
 
     def ended(self) -> list[Ended]:
         """All that have ended so far."""
-        return [
-            Ended(
-                row.took_ns,
-                row.outcome,
-                row.arrow is not None or "earlier" in row.args,
-                row.args.get("parent") is not None,
-            )
-            for row in list(self._compiles.values())
-            if row.ended_ns is not None
-        ]
+        return [row.counted() for row in list(self._compiles.values()) if row.ended_ns is not None]
 
     # --- for the recorder --------------------------------------------------------------------------------------
 
@@ -191,10 +186,6 @@ class CompilesSoFar:
         if compile_.is_late or nested or not is_late(compile_, took):
             return
         compile_.is_late = True
-        key = compile_.args.get("key")
-        warm = [
-            row.retold()
-            for row in self._compiles.values()
-            if row.args.get("key") == key and row.ended_ns is not None and row.ended_ns <= ready.ns
-        ]
+        ended = (row for row in self._compiles.values() if row.ended_ns is not None and row.ended_ns <= ready.ns)
+        warm = [row.retold() for row in ended if row.args.get("key") == compile_.args.get("key")]
         self.late.append(Late(ready, tid, step, took, warm, compile_.retold()))

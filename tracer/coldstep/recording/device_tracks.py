@@ -6,7 +6,9 @@ And it gives the ledger the times at which the device ran. All of it comes when 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from coldstep._util.slotted import field, slotted
 from coldstep.events import Args, DeviceLine, DeviceSlice, DeviceTrace
@@ -67,11 +69,8 @@ class DeviceTracks:
     def __init__(
         self, writer: Writer, new_id: Callable[[], int], root: int, ties: Ties, vocabulary: Vocabulary
     ) -> None:
-        self._writer = writer
-        self._new_id = new_id
-        self._root = root
-        self._ties = ties
-        self._vocabulary = vocabulary
+        self._writer, self._new_id, self._root = writer, new_id, root
+        self._ties, self._vocabulary = ties, vocabulary
         self._groups: dict[str, int] = {}
         self._lines = 0
 
@@ -87,11 +86,10 @@ class DeviceTracks:
         One launch of a CUDA graph runs many kernels: the arrow leads to the first. Where the launch was not seen,
         there is none, nor from one call to another.
         """
-        joined: dict[int, list[DeviceSlice]] = {}
-        for line in trace.lines:
-            for piece in line.slices:
-                if piece.flow:
-                    joined.setdefault(piece.flow, []).append(piece)
+        joined = defaultdict[int, list[DeviceSlice]](list)
+        for piece in chain.from_iterable(line.slices for line in trace.lines):
+            if piece.flow:
+                joined[piece.flow].append(piece)
         arrows: dict[int, int] = {}
         for pieces in joined.values():
             launch, *others = sorted(pieces, key=lambda piece: piece.ns)
@@ -127,8 +125,7 @@ class DeviceTracks:
 
     def _track(self, line: DeviceLine) -> int:
         """A new track for the line; where its slices overlap, it has several of one name."""
-        group = self._groups.get(line.kind)
-        if group is None:
+        if (group := self._groups.get(line.kind)) is None:
             group = self._groups[line.kind] = self._new_id()
             rank = 2 * self._vocabulary.rank(line.kind)
             name = self._vocabulary.tracks[line.kind].words

@@ -54,8 +54,7 @@ class Window:
     def add(self, run: Callable[[str | None], None], rest: Callable[[], None], *, any_time: bool) -> None:
         """Have `run("")` called to begin or go on recording, between two steps, and `rest()` to pause; without marked
         steps on whatever thread, if that may be at `any_time`, else between two calls of the program's."""
-        recording = _Recording(run, rest, any_time)
-        self._recordings.append(recording)
+        self._recordings.append(_Recording(run, rest, any_time))
         if self._always or self._open or (self._following is not None and any_time):
             self._begin()
         elif self._following is not None:
@@ -72,8 +71,7 @@ class Window:
             self._rest(any_time=False)
             if self._following is None:
                 self._close()
-        following = self._following
-        if following is None:
+        if (following := self._following) is None:
             return
         if following.is_over(candidates, unsettled):
             self._following = None

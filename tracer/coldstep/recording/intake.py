@@ -112,9 +112,8 @@ class Intake:
         with own_time(self.emit, form), contained(lambda error: self.note(f"{fails}: {first_line(error)}")):
             program = text()
             if program is not None and len(program) > _MAX_IR_CHARS:
-                self.note(
-                    f"{form} of compile {compile} was not kept: {len(program):,} characters, over {_MAX_IR_CHARS:,}."
-                )
+                size = f"{len(program):,} characters, over {_MAX_IR_CHARS:,}"
+                self.note(f"{form} of compile {compile} was not kept: {size}.")
             elif program is not None:
                 self.emit(IR(now(), compile, form, program))
 

@@ -107,9 +107,8 @@ class Recorder:
         self._built = 0  # kernels that a pool's threads have compiled for the compile under way
         self._tracks = Tracks(writer, words, home, rank, self._say_undeclared)
         self._track, new_id = self._tracks.of, self._tracks.new_id
-        steps, self._phases, self.findings, self._run = (
-            self._track(kind, home) for kind in ("steps", "phases", "findings", "coldstep")
-        )
+        kinds = ("steps", "phases", "findings", "coldstep")
+        steps, self._phases, self.findings, self._run = (self._track(kind, home) for kind in kinds)
         """The track of findings of hindsight (`coldstep.converting.write_findings`)."""
         self.compiles: CompilesSoFar = CompilesSoFar(words, new_id, parents.compiles if parents else None)
         """What has compiled. Any thread may look after a flush."""
@@ -172,8 +171,7 @@ class Recorder:
         step = plain_step(taken, at)
         if step is None or step.times[0] <= max(self.partition.now, self._last.get(thread.tid, 0)):
             return 0
-        known = self._patterns.get(step)
-        if known is not None:
+        if (known := self._patterns.get(step)) is not None:
             self.writer.packets(known.packets(step.times, begin.n))
             self._last[thread.tid] = step.times[-1]
             self.partition.went_on(step.times[-1])
@@ -307,7 +305,7 @@ class Recorder:
             is_own = entry.begin is event.begin
             if entry.phase:
                 self.partition.end(ns, thread.tid, entry.phase)
-            if self._is_xla(entry.begin.phase) and slices and (compile_id := slices[-1].begin.compile) is not None:
+            if self._is("xla", entry.begin.phase) and slices and (compile_id := slices[-1].begin.compile) is not None:
                 self._ties.xla_worked(entry.ns, ns, compile_id, str(self.compiles[compile_id].args.get("function")))
             args = dict(event.args or {}) if is_own else {}
             if is_own and event.later is not None:
@@ -329,14 +327,12 @@ class Recorder:
     def _count_built(self, ended: Begin, *, alone: bool) -> None:
         if KERNELS in (ended.args or {}):
             self._built = 0
-        elif alone and ended.compile is None and self._is_pooled(ended.phase):  # a pool's thread
+        elif alone and ended.compile is None and self._is("pooled", ended.phase):  # a pool's thread
             self._built += 1
 
-    def _is_xla(self, phase: str | None) -> bool:
-        return phase is not None and (known := self._vocabulary.phases.get(phase)) is not None and known.xla
-
-    def _is_pooled(self, phase: str | None) -> bool:
-        return phase is not None and (known := self._vocabulary.phases.get(phase)) is not None and known.pooled
+    def _is(self, what: str, phase: str | None) -> bool:
+        """Whether the vocabulary says that of a phase: "xla", "pooled"."""
+        return phase is not None and getattr(self._vocabulary.phases.get(phase), what, False)
 
     def _on_slice(self, event: Slice, ns: int, thread: Thread) -> None:
         track = self._track(event.track, thread)
@@ -378,10 +374,7 @@ class Recorder:
                 ends.append(end)
             while ends:
                 self.writer.end(ends.pop(), track)
-        self.dropped += event.dropped
-        frames = sum(len(sampled.frames) for sampled in event.threads)
-        args = {"source": "py-spy", "clock_bound_ns": event.clock_bound_ns, "slices": frames}
-        self.writer.instant(ns, self._run, layout.CLOCK, "", args | {"dropped": event.dropped})
+        self._on_profile(event, ns, "py-spy", sum(len(sampled.frames) for sampled in event.threads))
 
     def _on_lines(self, event: events.Lines, ns: int, thread: Thread) -> None:
         stacks = [
@@ -449,10 +442,13 @@ class Recorder:
         self.uneventful = False
         self._devices.write(event)
         self._held.executed(event.executed)
+        self._on_profile(event, ns, event.source, sum(len(line.slices) for line in event.lines))
+
+    def _on_profile(self, event: CallStacks | DeviceTrace, ns: int, source: str, slices: int) -> None:
+        """Say how much a profiler saw, and how well its clock is known."""
         self.dropped += event.dropped
-        slices = sum(len(line.slices) for line in event.lines)
-        args = {"source": event.source, "clock_bound_ns": event.clock_bound_ns, "slices": slices}
-        self.writer.instant(ns, self._run, layout.CLOCK, "", args | {"dropped": event.dropped})
+        args = {"source": source, "clock_bound_ns": event.clock_bound_ns, "slices": slices, "dropped": event.dropped}
+        self.writer.instant(ns, self._run, layout.CLOCK, "", args)
 
     def _on_collector(self, event: CollectorState, ns: int, thread: Thread) -> None:
         self.steps.waits_for_more |= counts_for_step_before(event.name) and event.state not in ("absent", "failed")

@@ -66,8 +66,7 @@ class Blocks:
         key = str(args.get("key"))
         if key in self._keys and args.get("origin") == "user":
             return self._with_blocks(args, ("caller", "cause_at", "location"))
-        within = args.get("within")
-        if isinstance(within, dict) and (key in self._keys or len(self._kept) < _MOST_FIRST):
+        if isinstance(within := args.get("within"), dict) and (key in self._keys or len(self._kept) < _MOST_FIRST):
             args = args | {"within": self._with_blocks(within, ("jittable", "made_at", "looped_at"))}
         self._keys.add(key)
         is_first = (args.get("origin") == "user" or within is None) and len(self._kept) < _MOST_FIRST

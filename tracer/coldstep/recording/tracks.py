@@ -22,10 +22,8 @@ class Tracks:
     def __init__(
         self, writer: Writer, vocabulary: Vocabulary, home: Thread, rank: int | None, undeclared: Callable[..., None]
     ) -> None:
-        self._writer = writer
-        self._vocabulary = vocabulary
-        self._home = home
-        self._undeclared = undeclared
+        self._writer, self._vocabulary = writer, vocabulary
+        self._home, self._undeclared = home, undeclared
         # uuids and flow ids of several processes meet in a merged file: each counts from a random place
         self._ids = int.from_bytes(os.urandom(7), "little") << 8
         self._known: dict[tuple[str, int | str], int] = {}
@@ -72,11 +70,9 @@ class Tracks:
             if not self._counters:
                 self._make(_GROUP)
             self._counters += 1
-            self._known[key] = self.new_id()
-            about, rank = Track("counters", 0, event.name).about(), self._counters
-            self._writer.track(
-                self._known[key], event.name, parent=self._known[_GROUP], rank=rank, about=about, unit=event.unit
-            )
+            uuid = self._known[key] = self.new_id()
+            about, group = Track("counters", 0, event.name).about(), self._known[_GROUP]
+            self._writer.track(uuid, event.name, parent=group, rank=self._counters, about=about, unit=event.unit)
         return self._known[key]
 
     def _make(

@@ -35,14 +35,15 @@ _KERAS_EVENTS = tuple(
 )
 
 
-def around_events_of_trainer(module: Any, announce: Told, missing: list[str]) -> Undo:
+def around_events_of_trainer(module: Any, announce: Told, missing: list[str]) -> list[Undo]:
     """Have `announce(handler, event, is_over)` called around each event of a Trainer of Hugging Face's."""
-    return _around(getattr(module, "CallbackHandler", None), "call_event", announce, missing, "transformers.Trainer")
+    kind = getattr(module, "CallbackHandler", None)
+    return [_around(kind, "call_event", announce, missing, "transformers.Trainer")]
 
 
-def around_hooks_of_lightning(module: Any, announce: Told, missing: list[str]) -> Undo:
+def around_hooks_of_lightning(module: Any, announce: Told, missing: list[str]) -> list[Undo]:
     """Have `announce(trainer, hook, is_over)` called around each hook of a Trainer of Lightning's."""
-    return _around(module, "_call_callback_hooks", announce, missing, "lightning.Trainer")
+    return [_around(module, "_call_callback_hooks", announce, missing, "lightning.Trainer")]
 
 
 def around_batches_of_keras(module: Any, announce: Told, missing: list[str]) -> list[Undo]:
@@ -57,7 +58,7 @@ def around_profiler_steps(module: Any, announce: Told, missing: list[str]) -> li
     return [_around(kind, name, announce, missing, "torch.profiler", name) for name in ("start", "step")]
 
 
-def around_step_annotations(module: Any, announce: Callable[[Any, str, bool], None], missing: list[str]) -> list[Undo]:
+def around_step_annotations(module: Any, announce: Told, missing: list[str]) -> list[Undo]:
     """Have `announce(annotation, its name, is_over)` called as a `jax.profiler.StepTraceAnnotation` begins and ends."""
     kind = getattr(module, "StepTraceAnnotation", None)
     if kind is None or not hasattr(kind, "__enter__"):
@@ -125,8 +126,7 @@ def _counted(model: Any, step: int, others: int | None, counts: str) -> int | No
 
 def _around(owner: Any, name: str, announce: Told, missing: list[str], library: str, event: str | None = None) -> Undo:
     """Call `announce` around a library's function, with its first two arguments, or with the first and `event`."""
-    call = getattr(owner, name, None)
-    if call is None:
+    if (call := getattr(owner, name, None)) is None:
         missing.append(_unseen(library))
         return lambda: None
 

@@ -357,8 +357,7 @@ class Internals:
 
     def compiler_text(self, concrete: Any, stage: str) -> str | None:
         """XLA's program of a jitted concrete function; None where its shapes are open."""
-        make = names.COMPILER_IR.find()
-        if make is None:
+        if (make := names.COMPILER_IR.find()) is None:
             return None
         try:
             text = make(concrete)(stage=stage)
@@ -510,13 +509,9 @@ def layers_of(function: Any) -> Iterator[Any]:
 
 def instance_of(layers: list[Any]) -> Any:
     """The object whose method a function is; None where it is none."""
-    for layer in layers:
-        if isinstance(layer, MethodType):
-            owner: Any = layer.__self__
-            if type(owner).__name__ == "TfMethodTarget":  # in whose place a decorated method is bound
-                owner = owner.target
-            return owner
-    return None
+    owner: Any = next((layer.__self__ for layer in layers if isinstance(layer, MethodType)), None)
+    # in the place of another object a decorated method is bound
+    return owner.target if type(owner).__name__ == "TfMethodTarget" else owner
 
 
 def saved_name(function: Any) -> str | None:
@@ -651,9 +646,8 @@ def _tensor(type_: Any, name: str) -> Tensor:
 
 def shape_of(tensor: Any) -> Tensor:
     """What a tensor that is there is."""
-    if tensor.dtype.name == "resource":  # a variable, whose own shape is the graph's
-        return Tensor(tensor.dtype, None)
-    return Tensor(tensor.dtype, list(tensor.shape))
+    is_variable = tensor.dtype.name == "resource"  # whose own shape is the graph's
+    return Tensor(tensor.dtype, None if is_variable else list(tensor.shape))
 
 
 def open_variables(concrete: Any) -> list[Any]:

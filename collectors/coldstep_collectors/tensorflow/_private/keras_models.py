@@ -65,9 +65,7 @@ def _is_symbolic(given: Any) -> bool:
 def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
     """The names of a functional or sequential model's layers, in their order, and its weights; None of anything else,
     whose `call` may be any."""
-    if not _is_of_layers(model):
-        return None
-    if not any(each.__module__ == _TRAINER for each in type(model).__mro__):
+    if not (_is_of_layers(model) and any(each.__module__ == _TRAINER for each in type(model).__mro__)):
         return None
     try:
         return [each.name for each in model.layers], [*model.weights]

@@ -66,9 +66,7 @@ CANONICAL = _hook(None, f"{_TYPES}:canonicalize_function_inputs")
 TYPE_OF_CALL = _hook(None, f"{_TYPES}:make_canonicalized_monomorphic_type")
 CONTEXT_OF_CALL = _hook(None, f"{_FUNCTIONS}.function_context:make_function_context")
 CACHE = _hook(
-    None,
-    "tensorflow.core.function.polymorphism.function_cache:FunctionCache",
-    *("lookup", "generalize", "add"),
+    None, "tensorflow.core.function.polymorphism.function_cache:FunctionCache", *("lookup", "generalize", "add")
 )
 
 HOOKS = (TRACE, LOOK_UP, CALL, VARIABLES, GRADIENTS, AUTOGRAPH, START, LITERAL, TRACED)

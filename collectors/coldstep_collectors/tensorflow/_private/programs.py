@@ -25,8 +25,7 @@ _FIRST = itemgetter(0)
 def program(definition: Any, outputs: Iterable[str]) -> str:
     """The name: "1:" and 16 hex digits, of a graph's definition and the names of its outputs."""
     normal = _Normal(definition.library.function)
-    numbers = normal.nodes(definition.node, ())
-    normal.returns(numbers, outputs)
+    normal.returns(normal.nodes(definition.node, ()), outputs)
     return f"1:{normal.digest()}"
 
 
@@ -109,12 +108,10 @@ class _Normal:
 
     def _call(self, name: str) -> None:
         """A function's number, and where it is met for the first time what it computes."""
-        function = self._functions.get(name)
-        if function is None:
+        if (function := self._functions.get(name)) is None:
             return
         known = name in self._met
-        number = self._met.setdefault(name, len(self._met))
-        self._say("function", str(number))
+        self._say("function", str(self._met.setdefault(name, len(self._met))))
         if known:
             return
         signature = function.signature

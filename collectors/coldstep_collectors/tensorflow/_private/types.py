@@ -58,16 +58,14 @@ class Variants:
     def ask(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Asked:
         """Take a call. Raises what TensorFlow raises for arguments that it refuses."""
         function = self._function
-        bound = names.CANONICAL.find()(
-            args, kwargs, function.function_type, function._default_values, function._is_pure
-        )
+        about = function.function_type, function._default_values, function._is_pure
+        bound = names.CANONICAL.find()(args, kwargs, *about)
         given, signature = bound.args, function.input_signature
         if signature is not None:
             given = (*signature, *given[len(signature) :])
         asked, _ = names.TYPE_OF_CALL.find()(given, bound.kwargs, {}, function.function_type)
         context = names.CONTEXT_OF_CALL.find()(self._scope())
-        known = self._cache.lookup(asked, context)
-        if known is not None:
+        if (known := self._cache.lookup(asked, context)) is not None:
             return Asked(known.number, False, asked, known.function_type, context, bound.args, bound.kwargs)
         relaxes = signature is None and function._reduce_retracing
         made = self._cache.generalize(context, asked) if relaxes else asked
@@ -97,11 +95,11 @@ class Variants:
 
 def missing() -> str:
     """What this version of TensorFlow hides of the facts read here; empty for nothing."""
-    types = (names.CANONICAL, names.TYPE_OF_CALL)
-    if any(hook.form() is None for hook in types):
-        return "how a call's arguments are typed"
-    graphs = (names.CONTEXT_OF_CALL, names.CACHE)
-    return "what a function keeps its graphs under" if any(hook.form() is None for hook in graphs) else ""
+    needed = {
+        "how a call's arguments are typed": (names.CANONICAL, names.TYPE_OF_CALL),
+        "what a function keeps its graphs under": (names.CONTEXT_OF_CALL, names.CACHE),
+    }
+    return next((words for words, hooks in needed.items() if any(hook.form() is None for hook in hooks)), "")
 
 
 def is_jitted(thing: Any) -> bool:

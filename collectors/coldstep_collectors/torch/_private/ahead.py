@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 from coldstep_collectors.patch import Patch
@@ -29,20 +29,16 @@ def compiling() -> CompilingFrame | None:
                 given = given.__self__
             method = getattr(given, "forward", given)
             function = getattr(method, "__func__", method)
-            code = getattr(function, "__code__", None)
-            values = {"args": args, "kwargs": kwargs}
-            if isinstance(code, CodeType):
-                return CompilingFrame(
-                    code, values, frame.f_back, True, None, getattr(function, "__globals__", {}), given, backend
-                )
+            values, known = {"args": args, "kwargs": kwargs}, getattr(function, "__globals__", {})
+            if isinstance(code := getattr(function, "__code__", None), CodeType):
+                return CompilingFrame(code, values, frame.f_back, True, None, known, given, backend)
     return None
 
 
-def watch_loads(module: ModuleType, event: Callable[[str, str, dict[str, Any] | None], None]) -> Patch | None:
+def watch_loads(event: Callable[[str, str, dict[str, Any] | None], None]) -> Patch | None:
     """Have `event` called as for a span of PyTorch's around each load of a function compiled ahead; None where that
     cannot be."""
-    owner = getattr(module, names.AHEAD_LOADS.forms[0].name, None)
-    if names.AHEAD_LOADS.form() is None or owner is None:
+    if (owner := names.AHEAD_LOADS.find()) is None:
         return None
     load = vars(owner)["deserialize"].__func__
 
@@ -60,11 +56,10 @@ def watch_loads(module: ModuleType, event: Callable[[str, str, dict[str, Any] | 
     return Patch(owner, "deserialize", classmethod(deserialize))
 
 
-def around_calls(module: ModuleType, enter: Callable[[Any, FrameType], Callable[[], None]]) -> Patch | None:
+def around_calls(enter: Callable[[Any, FrameType], Callable[[], None]]) -> Patch | None:
     """Have `enter(what, frame)` called before each call of code compiled ahead, with the code of the function, or
     the class of the module, and the calling frame, and what that returns, after it; None where that cannot be."""
-    owner = getattr(module, names.AHEAD_LOADS.forms[0].name, None)
-    if names.AHEAD_LOADS.form() is None or owner is None:
+    if (owner := names.AHEAD_LOADS.find()) is None:
         return None
     call = vars(owner)["__call__"]
 

@@ -21,6 +21,7 @@ from coldstep_collectors.torch._private.spans import Spans
 RECOMPILE_REASONS = "recompile_reasons"
 BREAK_REASON = "dynamo_graph_break_reason"
 FAILED = "dynamo_error"
+_WANTED = RECOMPILE_REASONS, BREAK_REASON
 IR_EVENTS = {
     "dynamo_output_graph": "fx",
     "aot_joint_graph": "aot_joint_graph",
@@ -40,9 +41,7 @@ class Artifacts(logging.Handler):
 
     def __init__(self, wanted: Callable[[str, str], None], spans: Spans, sink: Sink) -> None:
         super().__init__()
-        self._wanted = wanted
-        self._spans = spans
-        self._sink = sink
+        self._wanted, self._spans, self._sink = wanted, spans, sink
         self._rendering: dict[int, Begin] = {}
         self._patch: Patch | None = None
         self._logger = logging.getLogger("torch.__trace")
@@ -53,8 +52,7 @@ class Artifacts(logging.Handler):
         if names.RECORDS.find() is not self._logger:
             return names.RECORDS.unseen
         if (form := names.EMITTER.form()) is not None:
-            selective = _Selective(self, form, self._logger.handlers)
-            self._patch = Patch(self._logger, "handlers", selective)
+            self._patch = Patch(self._logger, "handlers", _Selective(self, form, self._logger.handlers))
         else:  # dearer, since everything is rendered, but complete; in front, for torch's own may leave the list
             self._logger.handlers.insert(0, self)
         self._is_installed = True
@@ -76,26 +74,22 @@ class Artifacts(logging.Handler):
     def remove(self) -> str | None:
         """Detach, and leave the other handlers where they are, those that came since included."""
         patch, self._patch, self._is_installed = self._patch, None, False
-        handlers = self._logger.handlers
-        left = None
-        if patch is not None:
-            others = [handler for handler in handlers if handler is not self]
-            left = patch.undo()
-            if left is None:
-                self._logger.handlers[:] = others
+        others = [handler for handler in self._logger.handlers if handler is not self]
+        left = patch.undo() if patch is not None else None
+        if patch is not None and left is None:
+            self._logger.handlers[:] = others
         self._logger.removeHandler(self)
         self._logger.disabled = self._logger.disabled or self._was_disabled
         return left
 
     def handle(self, record: logging.LogRecord) -> Any:
         """A record of the structured trace; takes no lock, for compiler threads emit here too."""
-        metadata = getattr(record, "metadata", None)
-        payload = getattr(record, "payload", None)
+        metadata, payload = getattr(record, "metadata", None), getattr(record, "payload", None)
         if not isinstance(metadata, dict) or not isinstance(payload, str):
             return
         artifact = metadata.get("artifact")
         if isinstance(artifact, dict):
-            if artifact.get("name") in (RECOMPILE_REASONS, BREAK_REASON):
+            if artifact.get("name") in _WANTED:
                 self._wanted(artifact["name"], payload)
         elif self._sink.ir and (name := next((name for name in IR_EVENTS if name in metadata), None)) is not None:
             if (begin := self._rendering.pop(threading.get_ident(), None)) is not None:
@@ -109,7 +103,7 @@ class Artifacts(logging.Handler):
     def wants(self, name: str, metadata: Callable[[], Any]) -> bool:
         """Whether an event is for us."""
         if name == "artifact":
-            return metadata().get("name") in (RECOMPILE_REASONS, BREAK_REASON)
+            return metadata().get("name") in _WANTED
         if name in IR_EVENTS and self._sink.ir:
             # PyTorch renders it between this question and `handle`
             begin = self._rendering[threading.get_ident()] = Begin(now(), IR_EVENTS[name], "coldstep", "coldstep")

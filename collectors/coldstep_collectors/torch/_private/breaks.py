@@ -6,10 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from types import FrameType
+from itertools import dropwhile
 
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
+from coldstep.places import frames
 from coldstep_collectors.torch._private import names
 from coldstep_collectors.torch._private.frames import compiling_frame
 
@@ -21,6 +22,11 @@ def resumed(qualname: str) -> tuple[str, int] | None:
     """The function and line at which a resume frame goes on after a graph break; None for any other frame."""
     match = _RESUMED.fullmatch(qualname)
     return (match[1] + match[2], int(match[3])) if match else None
+
+
+def whole_name(qualname: str) -> str:
+    """The name of the function that a frame is of, by the frame's: a resume frame is of the one that broke."""
+    return went_on[0] if (went_on := resumed(qualname)) else qualname
 
 
 @slotted
@@ -75,7 +81,7 @@ def break_reason(payload: str) -> BreakReason | None:
     split = old = _FROM_USER_CODE.match(text)
     split = split or _USER_STACK.search(text)
     words, below = (text[: split.start()], text[split.end() :]) if split else (text, text)
-    stack = [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(below)]
+    stack = _places(below)
     if not stack and (at := _BREAK_AT.search(text)):
         stack = [(at[1], int(at[2]), "")]
     words = words.partition("Graph Break Reason:")[2] or words
@@ -103,17 +109,20 @@ def of_a_backend(error: BaseException) -> bool:
 
 def failed_in(payload: str) -> list[tuple[str, int, str]]:
     """The compiled function and what was inlined in it, by the words on an error that ended a compile."""
-    below = payload.rpartition("from user code:")[2].partition("\n\n")[0]
-    return [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(below)]
+    return _places(payload.rpartition("from user code:")[2].partition("\n\n")[0])
+
+
+def _places(text: str) -> list[tuple[str, int, str]]:
+    """The frames of a stack that is in a text."""
+    return [(file, int(line), function) for file, line, function in _STACK_FRAME.findall(text)]
 
 
 def joined(stack: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
     """A stack with what goes on after a graph break in the place, and by the name, of the function that goes on."""
     places: list[tuple[str, int, str]] = []
     for file, line, function in stack:
-        went_on = resumed(function)
-        name = went_on[0] if went_on else function
-        if went_on and places and (places[-1][0], places[-1][2]) == (file, name):
+        name = whole_name(function)
+        if name != function and places and (places[-1][0], places[-1][2]) == (file, name):
             places.pop()
         places.append((file, line, name))
     return places
@@ -130,14 +139,9 @@ def complete_stack(reason: BreakReason) -> None:
     if inner[-1][:2] != reason.stack[-1][:2]:
         return
     inner[0] = (*inner[0][:2], frame.code.co_name)
-    above: list[tuple[str, int, str]] = []
-    caller = frame.caller
-    compiler = os.path.dirname(caller.f_code.co_filename) if caller is not None else ""
-    while caller is not None:
-        file = caller.f_code.co_filename
-        if above or os.path.dirname(file) != compiler:
-            above.append((file, caller.f_lineno or 0, caller.f_code.co_name))
-        caller = caller.f_back
+    outwards = [(each.f_code.co_filename, each.f_lineno or 0, each.f_code.co_name) for each in frames(frame.caller)]
+    compiler = os.path.dirname(outwards[0][0]) if outwards else ""
+    above = [*dropwhile(lambda place: os.path.dirname(place[0]) == compiler, outwards)]
     reason.stack, reason.inlined = joined([*above[::-1], *inner]), len(inner)
 
 
@@ -145,12 +149,10 @@ def gives_up_frame() -> bool:
     """Whether PyTorch, which tells of a graph break now, is about to give up the whole frame, since the break is in a
     loop. Before 2.10 its words do not say so; it asks a method of its own, right after it has told of the break."""
     [form] = names.LOOP.forms
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame in frames(sys._getframe(1)):
         if frame.f_code.co_filename.endswith(form.file) and "self" in frame.f_code.co_varnames:
             [is_in_loop] = names.LOOP.attributes(frame.f_locals["self"]) or (None,)
             return is_in_loop is not None and form.has[0] in frame.f_code.co_names and bool(is_in_loop())
-        frame = frame.f_back
     return False
 
 

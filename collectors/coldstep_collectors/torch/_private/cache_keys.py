@@ -48,11 +48,7 @@ class Components:
         components: list[Args] = []
         folded = {_FOLDED, *(name for name, module in _CONFIGS.items() if module not in sys.modules)}
         whole: dict[str, dict[str, tuple[str, str]]] = {}
-        for line in lines:
-            row = self._line(line)
-            if row is None:
-                continue
-            name, digest, words = row
+        for name, digest, words in filter(None, map(self._line, lines)):
             stem, _, option = name.partition("[")
             if stem in folded:
                 whole.setdefault(stem, {})[option.removesuffix("]")] = digest, words
@@ -104,8 +100,7 @@ class Components:
         return self._known[line]
 
     def _read(self, line: str) -> tuple[str, str, str] | None:
-        head = _LINE.match(line)
-        if head is None:
+        if (head := _LINE.match(line)) is None:
             return None
         name, words = head[2], _ADDRESS.sub("", line[head.start(3) :])
         stem, _, option = name.partition("[")
@@ -117,7 +112,7 @@ class Components:
     def _default(self, config: str) -> dict[str, str]:
         if config not in self._defaults:
             module = sys.modules.get(_CONFIGS[config])
-            entries, given = getattr(module, "_config", {}), set_options(module) if module is not None else set()
+            entries, given = getattr(module, "_config", {}), set_options(module)
             self._defaults[config] = {
                 name: _ADDRESS.sub("", str(entry.default))
                 for name, entry in entries.items()
@@ -162,12 +157,12 @@ def answered(metadata: Mapping[str, Any], components: Components) -> Args:
         answer["key"] = str(key)
     if reason := metadata.get("cache_bypass_reason"):
         answer["why_text"] = _ADDRESS.sub("", str(reason)).strip()[:256]
-    lines = metadata.get("components")
-    if isinstance(lines, (list, tuple)) and lines:
-        answer["components"] = components.of_lines(map(str, lines))
-        backward = next((line for line in lines if f"] {_IS_BACKWARD}: " in str(line)), None)
-        if backward is not None:
-            answer["part"] = "backward" if str(backward).endswith("True") else "forward"
+    given = metadata.get("components")
+    if isinstance(given, (list, tuple)) and given:
+        lines = list(map(str, given))
+        answer["components"] = components.of_lines(lines)
+        if backward := next((line for line in lines if f"] {_IS_BACKWARD}: " in line), None):
+            answer["part"] = "backward" if backward.endswith("True") else "forward"
     return answer
 
 
@@ -175,9 +170,7 @@ class Writes:
     """The stored entry, by key; and on a miss of AOTAutograd's cache, its components."""
 
     def __init__(self, components: Components, kernel: Callable[[bool], None], guarded: Callable[..., Any]) -> None:
-        self._components = components
-        self._guarded = guarded
-        self._kernel = guarded(kernel)
+        self._components, self._guarded, self._kernel = components, guarded, guarded(kernel)
         self._patches: list[Patch] = []
         self._made: dict[str, list[Args]] = {}
         self._there: set[str] = set()
@@ -193,8 +186,7 @@ class Writes:
         self._watch_store(names.GRAPH_STORE)
         if names.GRAPH_LOOKUP.form() is not None:
             self._watch_lookup(names.GRAPH_LOOKUP.find())
-        real = names.KERNELS.find()
-        if real is None:
+        if (real := names.KERNELS.find()) is None:
             return
         wrote = self._guarded(self._wrote_source)
 
@@ -230,18 +222,11 @@ class Writes:
 
     def not_taken(self, key: str | None) -> Args:
         """For a miss of AOTAutograd's: the words where an entry was there when its key was made; once."""
-        if key not in self._there:
-            return {}
-        self._there.remove(key)
-        words = "an entry is there: PyTorch could not load it, or a graph that it names"
-        return {"state": "unreadable", "why_text": words}
+        return _unreadable(self._there, key, "PyTorch could not load it, or a graph that it names")
 
     def not_loaded(self, key: str | None) -> Args:
         """For a miss in the cache of graphs: the words where an entry was there when it was looked for; once."""
-        if key not in self._damaged:
-            return {}
-        self._damaged.remove(key)
-        return {"state": "unreadable", "why_text": "an entry is there: PyTorch could not load it"}
+        return _unreadable(self._damaged, key, "PyTorch could not load it")
 
     def stored(self, key: str | None) -> Args | None:
         """What became of storing an entry under this key; None where it was not tried."""
@@ -266,10 +251,10 @@ class Writes:
 
     def _made_key(self, cache: Any, pickler: Any, details: Any, key: str) -> None:
         # an entry that is there will be a hit, and a hit needs no more than its key
-        if not os.path.exists(cache._get_tmp_dir_for_key(key)):
-            self._made[key] = self._components.of_details(details, pickler.get_hash)
-        else:
+        if os.path.exists(cache._get_tmp_dir_for_key(key)):
             self._there.add(key)
+        else:
+            self._made[key] = self._components.of_details(details, pickler.get_hash)
 
     def _wrote_source(self, extension: str, written: Any) -> None:
         if extension == "main.cpp" and isinstance(written, tuple):
@@ -299,10 +284,8 @@ class Writes:
             finally:
                 saved(key)
 
-        self._patches += [
-            Patch(cache, write_local, staticmethod(write_to_local_cache)),
-            Patch(cache, save, staticmethod(save_entry)),
-        ]
+        ours = {write_local: write_to_local_cache, save: save_entry}
+        self._patches += [Patch(cache, name, staticmethod(hook)) for name, hook in ours.items()]
         return True
 
     def _wrote(self, key: str) -> None:
@@ -315,6 +298,14 @@ class Writes:
     def _saved(self, key: str) -> None:
         words = "PyTorch could not store it: what it compiled to cannot be pickled"
         self._stored.setdefault(key, {"written": False, "why": "unpicklable", "why_text": words})
+
+
+def _unreadable(keys: set[str], key: str | None, why: str) -> Args:
+    """What a miss is where its key is among these, which it is once."""
+    if key not in keys:
+        return {}
+    keys.remove(key)
+    return {"state": "unreadable", "why_text": f"an entry is there: {why}"}
 
 
 def _holds(folder: str) -> bool:
@@ -341,20 +332,18 @@ def _config(saved: Any) -> dict[str, Any]:
 _STATEMENT = expression(r"(?P<within> {4})?(?P<kind>class |def )?(?P<name>\w+)\s*[:=(]")
 
 
-def set_options(module: ModuleType) -> set[str]:
+def set_options(module: ModuleType | None) -> set[str]:
     """The options that the module's source makes of variables that are set."""
     try:
-        with open(module.__file__ or "", encoding="utf-8") as file:
-            source = file.read()
+        with open(getattr(module, "__file__", None) or "", encoding="utf-8") as file:
+            return options_of(file.read(), os.environ)
     except OSError:
         return set()
-    return options_of(source, os.environ)
 
 
 def options_of(source: str, variables: Iterable[str]) -> set[str]:
     """The same, of a source and the names of variables."""
-    given = [f'"{name}"' for name in variables if f'"{name}"' in source]
-    if not given:
+    if not (given := [f'"{name}"' for name in variables if f'"{name}"' in source]):
         return set()
     lines = list(zip(source.splitlines(), _options(source), strict=True))
     options = {option for line, option in lines if any(name in line for name in given)}

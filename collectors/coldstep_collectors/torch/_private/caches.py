@@ -14,6 +14,7 @@ _READ, _STORED = "pgo.get_local_code_state", "pgo.put_local_code_state"
 _IS_INFERENCE = "fx_kwargs[is_inference]"
 _CACHE_LAYERS = {"fx_graph_cache_": FX_GRAPH, "autograd_cache_": AOT_AUTOGRAD}
 _CACHE_STATES = {"hit": "hit", "miss": "miss", "bypass": "bypass", "disabled": "off"}
+_OPTIONS = {FX_GRAPH: names.FX_CACHE, AOT_AUTOGRAD: names.AOT_CACHE}
 NO_BACKWARD: Args = {
     "written": False,
     "why": "no_backward",
@@ -64,19 +65,13 @@ def loaded_graphs(metadata: Mapping[str, Any]) -> bool:
 
 
 def _saved_ns(metadata: Mapping[str, Any]) -> int | None:
-    for key, unit in (("time_saved_ns", 1), ("time_saved_ms", 1_000_000)):
-        value = metadata.get(key)
-        if isinstance(value, (int, float)):
-            return round(value * unit)
-    return None
+    given = ((metadata.get(f"time_saved_{unit}"), ns) for unit, ns in (("ns", 1), ("ms", 1_000_000)))
+    return next((round(value * ns) for value, ns in given if isinstance(value, (int, float))), None)
 
 
 def switch(layer: str) -> str:
     """The setting that turns a disk cache off; "" where none does."""
     if names.NO_CACHES.find():
         return "torch._inductor.config.force_disable_caches is on"
-    option, words = {
-        FX_GRAPH: (names.FX_CACHE, "torch._inductor.config.fx_graph_cache is off"),
-        AOT_AUTOGRAD: (names.AOT_CACHE, "torch._functorch.config.enable_autograd_cache is off"),
-    }[layer]
-    return words if option.find() is False else ""
+    option = _OPTIONS[layer]
+    return f"{option.forms[0].path.replace(':', '.')} is off" if option.find() is False else ""

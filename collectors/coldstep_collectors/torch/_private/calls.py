@@ -184,8 +184,7 @@ def around_compiled_calls(
 def _around_entering(module: ModuleType, entered: Callable[[Any], None], missing: list[str]) -> Patch | None:
     """Have `entered(context)` called in each call of what torch.compile returned, by the one function of a module's
     that all contexts call."""
-    tag = getattr(module, "install_generation_tagging_init", None)
-    if tag is None:
+    if (tag := getattr(module, "install_generation_tagging_init", None)) is None:
         missing.append(COMPILED_BEFORE)
         return None
 
@@ -233,8 +232,7 @@ def _of_torch_compile(frame: FrameType, name: str) -> Any:
 def dispatch_mode() -> str:
     """The class of the innermost TorchDispatchMode that this thread is in; "" where it is in none, or that cannot be
     seen."""
-    modes = sys.modules.get("torch.utils._python_dispatch")
-    current = getattr(modes, "_get_current_dispatch_mode", None)
+    current = getattr(sys.modules.get("torch.utils._python_dispatch"), "_get_current_dispatch_mode", None)
     mode = current() if current is not None else None
     return type(mode).__name__ if mode is not None else ""
 
@@ -246,11 +244,9 @@ def compiled(frame: FrameType) -> Any:
 
 def stepped(function: Any, kind: type) -> Any:
     """The optimizer, of class `kind`, whose step a function given to torch.compile is; None where it is another."""
-    for each in _wrapped(function):
-        owner = getattr(each, "__self__", None)
-        if isinstance(owner, kind) and getattr(each, "__name__", "") == "step":
-            return owner
-    return None
+    steps = (each for each in _wrapped(function) if getattr(each, "__name__", "") == "step")
+    owners = (getattr(each, "__self__", None) for each in steps)
+    return next((owner for owner in owners if isinstance(owner, kind)), None)
 
 
 def unwrapped(function: Any) -> Any:

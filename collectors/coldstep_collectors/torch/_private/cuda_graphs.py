@@ -132,12 +132,10 @@ def describe(kind: str, manager: Any, inputs: Any, function_id: Any) -> Run:
     """The graph that is about to run, as `watch` announces it."""
     modes, compile_ids = names.CUDA_GRAPH_IDS.attributes(manager)
     compile_id = compile_ids[function_id]
-    return Run(
-        str(compile_id) if compile_id is not None else None,
-        "backward" if modes[function_id].name == "BACKWARD" else "forward",
-        [value for value in inputs if type(value) is int],
-        _reason(manager, inputs, function_id) if kind == RECORDING else None,
-    )
+    known_as = str(compile_id) if compile_id is not None else None
+    part = "backward" if modes[function_id].name == "BACKWARD" else "forward"
+    reason = _reason(manager, inputs, function_id) if kind == RECORDING else None
+    return Run(known_as, part, [value for value in inputs if type(value) is int], reason)
 
 
 def _reason(manager: Any, inputs: Any, function_id: Any) -> str | None:

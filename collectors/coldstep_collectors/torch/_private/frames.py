@@ -11,6 +11,7 @@ from typing import Any
 from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted
 from coldstep.errors import text_of
+from coldstep.places import frames as outwards
 from coldstep_collectors.torch._private import names
 
 
@@ -44,26 +45,15 @@ def compiling_frame() -> CompilingFrame | None:
     [globals_] = names.GLOBALS.local(frame) or ({},)
     [given] = names.BACKEND.local(frame) or (None,)
     frame_id, number = names.NUMBERS.attributes(compile_id) or (None, None)
-    is_wrapper = any(
-        code.co_name == form.says[0] and code.co_filename.endswith(form.file) for form in names.INLINED.forms
-    )
-    return CompilingFrame(
-        code,
-        values,
-        frame.f_back,
-        None if one_graph is None else bool(one_graph),
-        None if frame_id is None or number is None else (frame_id, number),
-        globals_,
-        values.get("fn") if is_wrapper else None,
-        given,
-        _isolated(),
-    )
-
-
-def _isolated() -> int | None:
-    find = names.ISOLATED.find()
-    number = find() if find is not None else -1
-    return number if number >= 0 else None
+    numbers = None if frame_id is None or number is None else (frame_id, number)
+    fullgraph = None if one_graph is None else bool(one_graph)
+    [wrapper] = names.INLINED.forms
+    is_wrapper = code.co_name == wrapper.says[0] and code.co_filename.endswith(wrapper.file)
+    wrapped = values.get("fn") if is_wrapper else None
+    find_isolated = names.ISOLATED.find()
+    isolated = find_isolated() if find_isolated is not None else -1
+    isolated = isolated if isolated >= 0 else None
+    return CompilingFrame(code, values, frame.f_back, fullgraph, numbers, globals_, wrapped, given, isolated)
 
 
 def given_name(frame: CompilingFrame) -> str | None:
@@ -77,11 +67,8 @@ def given_name(frame: CompilingFrame) -> str | None:
 def backend(frame: CompilingFrame) -> tuple[str, Any, Any]:
     """What compiles the frame's graph: its name, the option `dynamic`, and the function that was given, None where that
     cannot be seen (of Inductor)."""
-    name, *options = names.BACKEND_OPTIONS.attributes(frame.backend) or (
-        getattr(frame.backend, "__name__", ""),
-        None,
-        None,
-    )
+    known = names.BACKEND_OPTIONS.attributes(frame.backend)
+    name, *options = known or (getattr(frame.backend, "__name__", ""), None, None)
     return str(name), *options
 
 
@@ -146,13 +133,11 @@ def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:
     """The function given to torch.compile, of which the compiled frame is a part, and its caller."""
     # what torch.compile returns is made in there, under a name that differs from version to version
     places = [(f"{form.path.rpartition(':')[2]}.<locals>.", form.file, form.says[0]) for form in names.REGION.forms]
-    above = frame.caller
-    while above is not None:
+    for above in outwards(frame.caller):
         code = above.f_code
         for within, file, given in places:
             if code.co_qualname.startswith(within) and code.co_filename.endswith(file) and given in code.co_freevars:
                 return above.f_locals.get(given), above.f_back
-        above = above.f_back
     return None, None
 
 

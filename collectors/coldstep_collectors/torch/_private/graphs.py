@@ -48,8 +48,7 @@ def around_next_call(
         if called:  # somebody kept this wrapper for good
             return call(inputs)
         called = True
-        graph = weak()
-        if graph is not None and getattr(graph, slot) is first:
+        if (graph := weak()) is not None and getattr(graph, slot) is first:
             setattr(graph, slot, call)
         token = begin(is_backward, inputs)
         result = None

@@ -61,16 +61,14 @@ class Kineto:
         with _unlogged(*_KINETOS):  # newer versions do at the highest level of all
             profile._start_trace()
         self._profile = profile
-        for name in _PROFILER_BEGINS:
-            self._patches.append(Patch(module, name, _after(give_way, getattr(module, name))))
+        self._patches += [Patch(module, name, _after(give_way, getattr(module, name))) for name in _PROFILER_BEGINS]
         return True
 
     def _gpus_run(self) -> bool:
         """Built without CUPTI, PyTorch would record a CUDA event around every operator instead."""
         cuda: Any = sys.modules.get("torch.cuda")
-        if cuda is None or not cuda.is_initialized():
-            return False
-        return any(activity.name == "CUDA" for activity in self._module._supported_activities())
+        runs = cuda is not None and cuda.is_initialized()
+        return runs and any(activity.name == "CUDA" for activity in self._module._supported_activities())
 
     def mark(self) -> Any:
         return self._marker(MARK)
@@ -95,8 +93,7 @@ class Kineto:
     def _let_end(self) -> None:
         """Have no more recorded, and let other threads end what they are recording: PyTorch does not wait for that, and
         frees what they write to."""
-        toggle: Any = names.TOGGLE.find()
-        if toggle is not None:
+        if (toggle := names.TOGGLE.find()) is not None:
             with _unlogged(*_C10S):
                 toggle(False, {each for each in self._module._supported_activities() if each.name == "CPU"})
             time.sleep(_RECORDS_S)
@@ -125,8 +122,7 @@ _C10S = "libc10.so", "FLAGS_caffe2_log_level", 2  # errors
 @contextlib.contextmanager
 def _unlogged(library: str, name: str, quiet: int) -> Iterator[None]:
     """Keep PyTorch from announcing our sessions on stderr, where it says so with that variable."""
-    level = _log_level(library, name)
-    if level is None:
+    if (level := _log_level(library, name)) is None:
         yield
         return
     before, level.value = level.value, quiet

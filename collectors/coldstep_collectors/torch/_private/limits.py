@@ -23,16 +23,17 @@ _LIMITED = expression(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_si
 
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether a compile was refused because there are too many variants of its function."""
-    kinds = type(error).__name__, str(metadata.get("fail_type"))
-    if any(_LIMIT.fullmatch(kind) for kind in kinds):
-        return True
-    return _LIMITED.search(str(metadata.get("fail_reason"))) is not None
+    return bool(_limits(metadata, error)) or _LIMITED.search(str(metadata.get("fail_reason"))) is not None
 
 
 def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether it was, and the call failed of it (fullgraph=True)."""
-    kinds = type(error).__name__, str(metadata.get("fail_type"))
-    return any(_LIMIT.fullmatch(kind) and kind.startswith("Fail") for kind in kinds)
+    return any(kind.startswith("Fail") for kind in _limits(metadata, error))
+
+
+def _limits(metadata: Mapping[str, Any], error: BaseException | None) -> list[str]:
+    """The names of errors, of those that a compile ended with, that are a limit's."""
+    return [kind for kind in (type(error).__name__, str(metadata.get("fail_type"))) if _LIMIT.fullmatch(kind)]
 
 
 @slotted

@@ -18,9 +18,7 @@ _SPANS = Unseen(
 )
 _FRAMES = Unseen(
     "which functions compile, and with what inputs (this version of PyTorch compiles in another way)",
-    COMPILES,
-    RECOMPILES,
-    BREAKS,
+    *(COMPILES, RECOMPILES, BREAKS),
 )
 _GRAPHS = Unseen("the first execution of compiled graphs (this version of PyTorch finishes its graphs in another way)")
 _CUDA_GRAPHS = Unseen("the recording of CUDA graphs (this version of PyTorch does it in another way)", RECORDINGS)
@@ -30,12 +28,17 @@ _COMPILE = "torch._dynamo.convert_frame:_compile"
 _DECORATORS = "torch._dynamo.decorators"
 _WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
 
+
+def _hook(unseen: str | None, path: str, has: tuple[str, ...] = (), says: tuple[str, ...] = ()) -> Hook:
+    """One that has had its form since 2.5; `unseen` in plain words where nothing is concluded from silence about it."""
+    words = Unseen(unseen) if unseen is not None and not isinstance(unseen, Unseen) else unseen
+    return Hook(words, Form(path, has, says, "2.5-"))
+
+
 # --- spans ----------------------------------------------------------------------------------------------------
 
-LOGGER = Hook(_SPANS, Form("torch._dynamo.utils:get_chromium_event_logger", versions="2.5-"))
-EVENTS = Hook(
-    _SPANS, Form("torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"), versions="2.5-")
-)
+LOGGER = _hook(_SPANS, "torch._dynamo.utils:get_chromium_event_logger")
+EVENTS = _hook(_SPANS, "torch._dynamo.utils:ChromiumEventLogger", ("_log_timed_event", "log_instant_event"))
 _FORWARD = Form(_COMPILE, says=("dynamo",), versions="2.6-")
 _FORWARD_AFTER_ITS_REASONS = Form(_COMPILE, says=("_compile.compile_inner", "frame_phase_timing"), versions="2.5-2.5")
 FORWARD = Hook(_FRAMES, _FORWARD, _FORWARD_AFTER_ITS_REASONS)
@@ -47,15 +50,9 @@ TOLD = Hook(
     _FORWARD,
 )
 """Where it is missing, a frame is announced only after the reasons why its earlier variants did not do."""
-CONTEXT = Hook(
-    Unseen("which forward a backward that is compiled later belongs to"),
-    Form("torch._guards:CompileContext.try_get", versions="2.5-"),
-)
-COMPILED = Hook(
-    Unseen("whether anything was compiled before the trace"),
-    Form("torch._dynamo.utils:compilation_time_metrics", versions="2.5-"),
-)
-COUNTED = Hook(None, Form("torch._dynamo.utils:counters", versions="2.5-"))
+CONTEXT = _hook("which forward a backward that is compiled later belongs to", "torch._guards:CompileContext.try_get")
+COMPILED = _hook("whether anything was compiled before the trace", "torch._dynamo.utils:compilation_time_metrics")
+COUNTED = _hook(None, "torch._dynamo.utils:counters")
 """Of PyTorch's own counters that of graphs is asked at the end, whether any was made that no hook saw."""
 WAITING = Hook(
     Unseen("how many kernels are waited for, and whether a C++ compiler or Triton makes them"),
@@ -64,24 +61,19 @@ WAITING = Hook(
 
 # --- the frame that Dynamo compiles ---------------------------------------------------------------------------
 
-FRAME = Hook(_FRAMES, Form(_COMPILE, ("code", "locals", "compile_id"), versions="2.5-"))
+FRAME = _hook(_FRAMES, _COMPILE, ("code", "locals", "compile_id"))
 NUMBERS = Hook(
     Unseen("when PyTorch has forgotten all that it compiled (torch.compiler.reset)", RECOMPILES),
     Form("torch._guards:CompileId", ("frame_id", "frame_compile_id"), versions="2.5-"),
 )
-GLOBALS = Hook(Unseen("the global variables that a guard looks at"), Form(_COMPILE, ("globals",), versions="2.5-"))
-ONE_GRAPH = Hook(
-    Unseen("whether a function may only be one graph (fullgraph=True)"), Form(_COMPILE, ("one_graph",), versions="2.5-")
-)
+GLOBALS = _hook("the global variables that a guard looks at", _COMPILE, ("globals",))
+ONE_GRAPH = _hook("whether a function may only be one graph (fullgraph=True)", _COMPILE, ("one_graph",))
 MAY_BREAK = Hook(
     Unseen("whether a graph break is an error (torch._dynamo.error_on_graph_break)"),
     Form(_COMPILE, ("convert_frame_box",), ("error_on_graph_break",), "2.9-"),
     of="torch._dynamo:error_on_graph_break",
 )
-SUPPRESSED = Hook(
-    Unseen("whether errors of the compiler are suppressed"),
-    Form("torch._dynamo.config:suppress_errors", versions="2.5-"),
-)
+SUPPRESSED = _hook("whether errors of the compiler are suppressed", "torch._dynamo.config:suppress_errors")
 TRACED = Hook(
     _OPEN, Form(_COMPILE, ("tracer_output",), versions="2.9-"), Form(_COMPILE, ("output",), versions="2.5-2.8")
 )
@@ -90,14 +82,8 @@ GRAPH = Hook(
     Form("torch._dynamo.output_graph:DynamoTracerOutput", ("output_graph",), versions="2.9-"),
     of="torch._dynamo.output_graph:DynamoTracerOutput",
 )
-SYMBOLS = Hook(
-    _OPEN,
-    Form("torch.fx.experimental.symbolic_shapes:ShapeEnv._init", says=("var_to_sources", "replacements"),
-         versions="2.5-"),
-)  # fmt: skip
-GIVEN_UP = Hook(
-    Unseen("whether PyTorch gives up a function for good"), Form(_COMPILE, ("guarded_code",), versions="2.5-")
-)
+SYMBOLS = _hook(_OPEN, "torch.fx.experimental.symbolic_shapes:ShapeEnv._init", says=("var_to_sources", "replacements"))
+GIVEN_UP = _hook("whether PyTorch gives up a function for good", _COMPILE, ("guarded_code",))
 """The local variable holds what the compile returns: where there is a graph its guarded code, else a `SKIPPED`."""
 SKIPPED = Hook(
     GIVEN_UP.unseen,
@@ -108,12 +94,13 @@ STRATEGY = Hook(
     None,  # before, no error said what becomes of the variants that there are
     Form("torch._dynamo.exc:TorchDynamoException.__init__", says=("frame_exec_strategy",), versions="2.12-"),
 )
-BACKEND = Hook(None, Form(_COMPILE, ("compiler_fn",), versions="2.5-"))  # since 2.10 a guard's own words tell it
+# since 2.10 a guard's own words tell it
+BACKEND = _hook(None, _COMPILE, ("compiler_fn",))
 BACKEND_OPTIONS = Hook(
     None, Form("torch:_TorchCompileWrapper.__init__", says=("compiler_name", "dynamic", "compiler_fn"), versions="2.8-")
 )
 NAME_OPTION = Hook(None, Form("torch:_TorchCompileInductorWrapper.__init__", says=("name",), versions="2.13-"))
-AUTOMATIC = Hook(None, Form("torch._dynamo.config:automatic_dynamic_shapes", versions="2.5-"))
+AUTOMATIC = _hook(None, "torch._dynamo.config:automatic_dynamic_shapes")
 SIZES_OPTION = Hook(
     None,
     Form("torch:_TorchCompileWrapper.__init__", says=("dynamic",), versions="2.5-"),
@@ -143,14 +130,10 @@ STACK = Hook(
     Unseen("through which functions of one name a graph break came"),
     Form("torch._dynamo.exc:Unsupported.__init__", says=("real_stack",), versions="2.5-"),
 )
-OF_A_BACKEND = Hook(
-    None,  # without it such an error is read as one of Dynamo's own
-    Form("torch._dynamo.exc:BackendCompilerFailed", versions="2.5-"),
-)
-LOOP = Hook(
-    None,  # since 2.10 a break's own words tell it
-    Form("torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",), versions="2.5-"),
-)
+# without it such an error is read as one of Dynamo's own
+OF_A_BACKEND = _hook(None, "torch._dynamo.exc:BackendCompilerFailed")
+# since 2.10 a break's own words tell it
+LOOP = _hook(None, "torch._dynamo.symbolic_convert:InstructionTranslatorBase", ("maybe_has_backedge",))
 ISOLATED = Hook(
     Unseen("which variants of a function are those of which torch.compile (isolate_recompiles)", RECOMPILES),
     Form("torch._C._dynamo.eval_frame:get_eval_frame_isolate_recompiles_id", versions="2.13-"),
@@ -161,21 +144,15 @@ LIMIT = Hook(
     Form("torch._dynamo.config:recompile_limit", versions="2.8-"),
     Form("torch._dynamo.config:cache_size_limit", versions="2.5-2.6"),
 )
-TF32 = Hook(
-    Unseen("the setting allow_tf32, which a guard looks at"), Form("torch._C:_get_cublas_allow_tf32", versions="2.5-")
+TF32 = _hook("the setting allow_tf32, which a guard looks at", "torch._C:_get_cublas_allow_tf32")
+MODES = _hook(
+    "the modes of torch functions, which a guard looks at", "torch.overrides:_get_current_function_mode_stack"
 )
-MODES = Hook(
-    Unseen("the modes of torch functions, which a guard looks at"),
-    Form("torch.overrides:_get_current_function_mode_stack", versions="2.5-"),
-)
-PLAIN = Hook(
-    Unseen("tensors of a class with a __torch_function__ of its own"),
-    Form("torch._C:DisableTorchFunction", versions="2.5-"),
-)
+PLAIN = _hook("tensors of a class with a __torch_function__ of its own", "torch._C:DisableTorchFunction")
 # what a forecast stands on: without one of them it says so itself
-EFFECTS = Hook(None, Form("torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",), versions="2.5-"))
-MODIFIED = Hook(None, Form("torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",), versions="2.5-"))
-ENTRIES = Hook(None, Form("torch._C._dynamo.eval_frame:_debug_get_cache_entry_list", versions="2.5-"))
+EFFECTS = _hook(None, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", ("self",))
+MODIFIED = _hook(None, "torch._dynamo.side_effects:SideEffects", ("_get_modified_vars",))
+ENTRIES = _hook(None, "torch._C._dynamo.eval_frame:_debug_get_cache_entry_list")
 GUARDS = Hook(
     None,
     Form("torch._C._dynamo.guards:RootGuardManager", ("clone_manager", "check_verbose", "get_source"),
@@ -191,20 +168,18 @@ NESTED = Hook(
 )  # fmt: skip
 
 # what keeps Dynamo away from coldstep's own code: without it, it compiles some
-SKIPPED_FILES = Hook(None, Form("torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"), versions="2.5-"))
-SWITCH = Hook(None, Form("torch._C._dynamo.eval_frame:set_eval_frame", versions="2.5-"))
+SKIPPED_FILES = _hook(None, "torch._dynamo.trace_rules", ("add", "get_mod_inlinelist"))
+SWITCH = _hook(None, "torch._C._dynamo.eval_frame:set_eval_frame")
 
 RESULT = Hook(
     Unseen("which tensors a compiled function has returned"),
     Form(f"{_WRAPPERS}:_AOTDispatchAutogradFunctionFactory.build", says=("CompiledFunction",), versions="2.12-"),
     Form(f"{_WRAPPERS}:AOTDispatchAutograd.post_compile", says=("CompiledFunction",), versions="2.5-2.10"),
 )  # fmt: skip
-DYNAMIC = Hook(_MARKS, Form(f"{_DECORATORS}:mark_dynamic", says=("_dynamo_dynamic_indices",), versions="2.5-"))
-MAYBE_DYNAMIC = Hook(
-    _MARKS, Form(f"{_DECORATORS}:maybe_mark_dynamic", says=("_dynamo_weak_dynamic_indices",), versions="2.5-")
-)
-UNBACKED = Hook(_MARKS, Form(f"{_DECORATORS}:mark_unbacked", says=("_dynamo_unbacked_indices",), versions="2.5-"))
-STATIC = Hook(_MARKS, Form(f"{_DECORATORS}:mark_static", says=("_dynamo_static_indices",), versions="2.5-"))
+DYNAMIC = _hook(_MARKS, f"{_DECORATORS}:mark_dynamic", says=("_dynamo_dynamic_indices",))
+MAYBE_DYNAMIC = _hook(_MARKS, f"{_DECORATORS}:maybe_mark_dynamic", says=("_dynamo_weak_dynamic_indices",))
+UNBACKED = _hook(_MARKS, f"{_DECORATORS}:mark_unbacked", says=("_dynamo_unbacked_indices",))
+STATIC = _hook(_MARKS, f"{_DECORATORS}:mark_static", says=("_dynamo_static_indices",))
 
 # --- structured trace -----------------------------------------------------------------------------------------
 
@@ -212,10 +187,8 @@ RECORDS = Hook(
     Unseen("graph breaks and guard failures (this version of PyTorch has no structured trace)", BREAKS),
     Form("torch._logging._internal:trace_log", versions="2.5-"),
 )
-EMITTER = Hook(
-    None,  # a handler among others sees the same, and has everything rendered for it
-    Form("torch._logging._internal:trace_structured", ("name", "metadata_fn"), ("handlers",), "2.5-"),
-)
+# a handler among others sees the same, and has everything rendered for it
+EMITTER = _hook(None, "torch._logging._internal:trace_structured", ("name", "metadata_fn"), says=("handlers",))
 
 # --- Inductor -------------------------------------------------------------------------------------------------
 
@@ -224,9 +197,8 @@ COMPILED_GRAPH = Hook(
     Form("torch._inductor.output_code:CompiledFxGraph", ("post_compile", "current_callable", "fx_kwargs"),
          versions="2.6-"),
 )  # fmt: skip
-CUDA_GRAPH_RUNS = Hook(
-    _CUDA_GRAPHS,
-    Form("torch._inductor.cudagraph_trees:CUDAGraphTreeManager", ("run_eager", "record_function"), versions="2.5-"),
+CUDA_GRAPH_RUNS = _hook(
+    _CUDA_GRAPHS, "torch._inductor.cudagraph_trees:CUDAGraphTreeManager", ("run_eager", "record_function")
 )
 CUDA_GRAPH_IDS = Hook(
     _CUDA_GRAPHS,
@@ -235,9 +207,9 @@ CUDA_GRAPH_IDS = Hook(
 )  # fmt: skip
 _CACHES = Unseen("whether the caches on disk are turned off")
 _INDUCTOR_CONFIG, _AUTOGRAD_CONFIG = "torch._inductor.config", "torch._functorch.config"
-NO_CACHES = Hook(_CACHES, Form(f"{_INDUCTOR_CONFIG}:force_disable_caches", versions="2.5-"))
-FX_CACHE = Hook(_CACHES, Form(f"{_INDUCTOR_CONFIG}:fx_graph_cache", versions="2.5-"))
-AOT_CACHE = Hook(_CACHES, Form(f"{_AUTOGRAD_CONFIG}:enable_autograd_cache", versions="2.5-"))
+NO_CACHES = _hook(_CACHES, f"{_INDUCTOR_CONFIG}:force_disable_caches")
+FX_CACHE = _hook(_CACHES, f"{_INDUCTOR_CONFIG}:fx_graph_cache")
+AOT_CACHE = _hook(_CACHES, f"{_AUTOGRAD_CONFIG}:enable_autograd_cache")
 _STORES = Unseen("what PyTorch's caches on disk stored, and why not (this version of PyTorch does it in another way)")
 _INDUCTOR_CACHE, _AUTOGRAD_CACHE = "torch._inductor.codecache", "torch._functorch._aot_autograd.autograd_cache"
 GRAPH_STORE = Hook(
@@ -269,7 +241,7 @@ PROFILER = Hook(
     Form("torch.autograd.profiler", ("profile", "record_function", "_is_profiler_enabled", "_supported_activities",
                                      "_prepare_profiler", "_enable_profiler"), versions="2.5-"),
 )  # fmt: skip
-PROFILE = Hook(_PROFILER, Form("torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"), versions="2.5-"))
+PROFILE = _hook(_PROFILER, "torch.autograd.profiler:profile", ("_prepare_trace", "_start_trace"))
 EVENT = Hook(_PROFILER, Form("torch._C._autograd:_KinetoEvent", ("activity_type",), versions="2.12-"))
 # set where a span has ended; without it, none is known to have
 ENDED = Hook(None, Form("torch._C._autograd:_KinetoEvent", ("end_thread_id",), versions="2.12-"))
@@ -277,13 +249,10 @@ TOGGLE = Hook(None, Form("torch._C._autograd:_toggle_collection_dynamic", versio
 # record_function is seen, too, but looks up two operators when it is first used, which takes a millisecond
 MARKER = Hook(None, Form("torch._C._profiler:_RecordFunctionFast", versions="2.3-"))
 
-TUNER = Hook(
+TUNER = _hook(
     Unseen("the choices of autotuning (this version of PyTorch announces them in another way)", AUTOTUNING),
-    Form(
-        "torch._inductor.select_algorithm:AlgorithmSelectorCache",
-        ("add_feedback_saver", "__call__"),
-        versions="2.5-",
-    ),
+    "torch._inductor.select_algorithm:AlgorithmSelectorCache",
+    ("add_feedback_saver", "__call__"),
 )
 
 # --- who looks for which, and when ----------------------------------------------------------------------------

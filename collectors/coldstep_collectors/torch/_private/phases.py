@@ -18,64 +18,43 @@ AHEAD, AHEAD_LOAD = "fullgraph_capture", "AOTCompiledFunction.deserialize"
 """The span of a compile ahead of the calls; and ours around a load of that, of which PyTorch announces none."""
 CUDA_GRAPHS = "inductor.cudagraphs"
 """The phase in which a compiled graph is not run but recorded, to be replayed from then on, or that is prepared."""
-_PHASES = {
-    "dynamo": "dynamo.trace",
-    "_compile.compile_inner": "dynamo.trace",
-    "bytecode_tracing": "dynamo.trace",
-    AHEAD: "dynamo.trace",
-    AHEAD_LOAD: "inductor.cache",
-    "build_guards": "dynamo.guards",
-    "gc": "gc",
-    "create_aot_dispatcher_function": "aot.joint",
-    "aot_collect_metadata": "aot.joint",
-    "aot_trace_joint_graph": "aot.joint",
-    "min_cut_rematerialization_partition": "aot.partition",
-    "entire_backward_compile": "aot.backward",
-    "_recursive_pre_grad_passes": "inductor.passes",
-    "_recursive_joint_graph_passes": "inductor.passes",
-    "_recursive_post_grad_passes": "inductor.passes",
-    "additional_fake_tensor_prop": "inductor.passes",
-    "compile_fx.<locals>.fw_compiler_base": "inductor.lowering",
-    "compile_fx.<locals>.bw_compiler": "inductor.lowering",
-    "inductor_compile": "inductor.lowering",
-    "fx_codegen_and_compile": "inductor.lowering",
-    "GraphLowering.run": "inductor.lowering",
-    "GraphLowering.compile_to_fn": "inductor.codegen",
-    "code_gen": "inductor.codegen",
-    "GraphLowering.codegen": "inductor.codegen",
-    "GraphLowering.codegen_subgraph": "inductor.codegen",
-    "Scheduler.__init__": "inductor.codegen",
-    "Scheduler.fused_nodes": "inductor.codegen",
-    "Scheduler.codegen": "inductor.codegen",
-    "PythonWrapperCodegen.generate": "inductor.codegen",
-    "WrapperCodeGen.generate": "inductor.codegen",
-    LOAD: "inductor.cache",  # but in what compiles: see `phase_of`
-    "CppWrapperCpu.generate": "inductor.codegen",
-    "CppWrapperGpu.generate": "inductor.codegen",
-    "compile_file": "inductor.cpp",
-    "AotCodeCompiler.compile": "inductor.cpp",
-    "aoti_precompile_header": "inductor.cpp",
-    "async_compile.precompile": "inductor.triton",
-    "reload_kernel_in_parent": "inductor.triton",
-    "StaticAutotunerFuture.warm_precompile": "inductor.triton",
-    "benchmark_fused_nodes": "inductor.triton",
-    "benchmark_codegened_module": "inductor.triton",
-    "inductor_codecache_torch_key": "inductor.cache",
-    "CacheBase.get_system.triton_key": "inductor.cache",
-    "AOTAutogradCache.inductor_load": "inductor.cache",
-    "CompiledArtifact.load": "inductor.cache",
-    "CompiledArtifact.save": "inductor.cache",
-    "TritonBundler.collect": "inductor.cache",
-    "TritonBundler.read_and_emit": "inductor.cache",
-    "TritonBundler.load_cached_static_autotuners": "inductor.cache",
-    "cudagraphify.get_container": CUDA_GRAPHS,
-    "CUDAGraphNode.record": CUDA_GRAPHS,
+_NAMES = {
+    "dynamo.trace": ("dynamo", "_compile.compile_inner", "bytecode_tracing", AHEAD),
+    "dynamo.guards": ("build_guards",),
+    "gc": ("gc",),
+    "aot.joint": ("create_aot_dispatcher_function", "aot_collect_metadata", "aot_trace_joint_graph"),
+    "aot.partition": ("min_cut_rematerialization_partition",),
+    "aot.backward": ("entire_backward_compile",),
+    "inductor.passes": (
+        *("_recursive_pre_grad_passes", "_recursive_joint_graph_passes", "_recursive_post_grad_passes"),
+        "additional_fake_tensor_prop",
+    ),
+    "inductor.lowering": (
+        *("compile_fx.<locals>.fw_compiler_base", "compile_fx.<locals>.bw_compiler", "inductor_compile"),
+        *("fx_codegen_and_compile", "GraphLowering.run"),
+    ),
+    "inductor.codegen": (
+        *("GraphLowering.compile_to_fn", "code_gen", "GraphLowering.codegen", "GraphLowering.codegen_subgraph"),
+        *("Scheduler.__init__", "Scheduler.fused_nodes", "Scheduler.codegen", "WrapperCodeGen.generate"),
+        *("PythonWrapperCodegen.generate", "CppWrapperCpu.generate", "CppWrapperGpu.generate"),
+    ),
+    "inductor.cpp": ("compile_file", "AotCodeCompiler.compile", "aoti_precompile_header"),
+    "inductor.triton": (
+        *("async_compile.precompile", "reload_kernel_in_parent", "StaticAutotunerFuture.warm_precompile"),
+        *("benchmark_fused_nodes", "benchmark_codegened_module"),
+    ),
+    "inductor.cache": (
+        *(AHEAD_LOAD, LOAD),  # of the latter, but in what compiles: see `phase_of`
+        *("inductor_codecache_torch_key", "CacheBase.get_system.triton_key", "AOTAutogradCache.inductor_load"),
+        *("CompiledArtifact.load", "CompiledArtifact.save", "TritonBundler.collect", "TritonBundler.read_and_emit"),
+        "TritonBundler.load_cached_static_autotuners",
+    ),
+    CUDA_GRAPHS: ("cudagraphify.get_container", "CUDAGraphNode.record"),
 }
-_PHASE_PREFIXES = {
-    "pass.": "inductor.passes",
-    "fx.bucketing.": "inductor.passes",
-    "CachingAutotuner.": "inductor.triton",
-    "CUTLASSGemmTemplate.": "inductor.triton",
+_PHASES = {name: phase for phase, names_of_spans in _NAMES.items() for name in names_of_spans}
+_PREFIXES = {
+    "inductor.passes": ("pass.", "fx.bucketing."),
+    "inductor.triton": ("CachingAutotuner.", "CUTLASSGemmTemplate."),
 }
 _TUNES = ("_template_autotuning", "_template_precompiling")
 _BUILDS = ("inductor.cpp", "inductor.triton")
@@ -104,9 +83,7 @@ def times_choices(name: str) -> bool:
 
 def _own_phase(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
-    if phase is None:
-        return next((named for prefix, named in _PHASE_PREFIXES.items() if name.startswith(prefix)), None)
-    return phase
+    return phase or next((each for each, prefixes in _PREFIXES.items() if name.startswith(prefixes)), None)
 
 
 def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:

@@ -39,9 +39,8 @@ _MAX_DEPTH = 8  # of containers, and of graphs within graphs
 
 def watch(module: ModuleType, seen: Callable[[Any], None]) -> Patch | None:
     """Have `seen(graph module)` called for each graph before a backend has it; None where that cannot be."""
-    owner = getattr(module, "OutputGraph", None)
-    real = getattr(owner, "call_user_compiler", None)
-    if owner is None or real is None:
+    owner: Any = getattr(module, "OutputGraph", None)
+    if (real := getattr(owner, "call_user_compiler", None)) is None:
         return None
 
     def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
@@ -53,9 +52,8 @@ def watch(module: ModuleType, seen: Callable[[Any], None]) -> Patch | None:
 
 def watch_division(module: ModuleType, divided: Callable[[int], Any]) -> Patch | None:
     """Have `divided(parts)` called for each graph of several; None where that cannot be."""
-    owner = getattr(module, "DDPOptimizer", None)
-    real = getattr(owner, "compile_fn", None)
-    if owner is None or real is None:
+    owner: Any = getattr(module, "DDPOptimizer", None)
+    if (real := getattr(owner, "compile_fn", None)) is None:
         return None
 
     def compile_fn(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -131,8 +129,7 @@ def watch_regions(module: ModuleType, called: Callable[[Any, Any, RegionCall], N
 
 def region(function: Any) -> Region | None:
     """The region that Dynamo knows as `function`, of whose calls nothing is known yet."""
-    code = sys.modules[REGIONS].get_fn_code(function)
-    if not isinstance(code, CodeType):
+    if not isinstance(code := sys.modules[REGIONS].get_fn_code(function), CodeType):
         return None
     given = function.get_function() if hasattr(function, "get_function") else None
     limit = getattr(given, "__marked_compile_region_max_reuse_entries__", None)
@@ -214,13 +211,12 @@ class _Normal:
             numbers[node] = number
             if node.op == "placeholder":
                 self.say(node.op, self._value(node.meta.get("example_value")))
-            elif node.op in ("get_attr", "call_module"):
-                self.say(node.op, *(self._form(part, numbers) for part in (node.args, node.kwargs)))
+                continue
+            is_held = node.op in ("get_attr", "call_module")
+            given = (self._form(part, numbers) for part in (node.args, node.kwargs))
+            self.say(node.op, *(() if is_held else (_qualified(node.target),)), *given)
+            if is_held:
                 self._attribute(gm, str(node.target), depth)
-            else:
-                self.say(
-                    node.op, _qualified(node.target), self._form(node.args, numbers), self._form(node.kwargs, numbers)
-                )
 
     def _attribute(self, gm: Any, path: str, depth: int) -> None:
         """What stands behind a name in the graph module: a graph of its own, a module, a constant."""
@@ -246,14 +242,13 @@ class _Normal:
         if type(value).__name__ == "Node":
             return f"%{numbers.get(value)}"
         if depth < _MAX_DEPTH:
+            if isinstance(value, slice):
+                return f"slice{self._form((value.start, value.stop, value.step), numbers, depth)}"
             if isinstance(value, (list, tuple)):
                 return f"({','.join(self._form(item, numbers, depth + 1) for item in value)})"
             if isinstance(value, dict):
                 items = (f"{key}={self._form(item, numbers, depth + 1)}" for key, item in value.items())
                 return f"{{{','.join(items)}}}"
-            if isinstance(value, slice):
-                parts = (value.start, value.stop, value.step)
-                return f"slice({','.join(self._form(part, numbers, depth + 1) for part in parts)})"
         return self._value(value)
 
     def _value(self, value: Any) -> str:

@@ -59,8 +59,7 @@ class Rehearsal:
         self.named: Any = getattr(given, "forward", given) if isinstance(given, torch.nn.Module) else given
         """A callable whose parameters have the names that the call's arguments get."""
         self._frame = _Frame(torch, given)
-        find = names.ENTRIES.find()
-        self._entries = list(find(self._frame.code)) if find is not None else []
+        self._entries = list(find(self._frame.code)) if (find := names.ENTRIES.find()) is not None else []
         self._made = 0
         self._changes = False
         dynamic = getattr(self._context, "_dynamic", None)
@@ -85,12 +84,10 @@ class Rehearsal:
     @contextmanager
     def prepared(self) -> Iterator[None]:
         """Around all calls: what Dynamo learns of sizes here it forgets again, and variants that are there count."""
-        find = names.SIZES_SEEN.find()
-        state = find() if find is not None else {}
+        state = find() if (find := names.SIZES_SEEN.find()) is not None else {}
         known = copy.deepcopy(dict(state))
         logger = logging.getLogger(_LOGGER)
-        was = logger.disabled
-        logger.disabled = True
+        was, logger.disabled = logger.disabled, True
         try:
             with self._limited():
                 yield
@@ -100,11 +97,9 @@ class Rehearsal:
             state.update(known)
 
     def _limited(self) -> Any:
-        chain = list(_wrapped(getattr(self._context, "callback", None)))
-        own = [limit for each in chain if isinstance(limit := getattr(each, "_recompile_limit", None), int)]
-        limit = own[0] if own else limits.recompile_limit() or 0
-        form = names.LIMIT.form()
-        name = form.name if form is not None else "recompile_limit"
+        given = (getattr(each, "_recompile_limit", None) for each in _wrapped(getattr(self._context, "callback", None)))
+        limit = next((each for each in given if isinstance(each, int)), limits.recompile_limit() or 0)
+        name = form.name if (form := names.LIMIT.form()) is not None else "recompile_limit"
         return self._torch._dynamo.config.patch(**{name: limit - len(self._entries)})
 
     def judge(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verdict:
@@ -157,16 +152,10 @@ class _Frame:
         else:
             self.code = function.__code__
             self._bound = function if owner is None else MethodType(function, owner)
-            copied = FunctionType(
-                self.code.replace(),
-                function.__globals__,
-                function.__name__,
-                function.__defaults__,
-                function.__closure__,
-            )
-            copied.__kwdefaults__ = function.__kwdefaults__
-            copied.__qualname__ = function.__qualname__
-            copied.__module__ = function.__module__
+            defaults, closed_over = function.__defaults__, function.__closure__
+            copied = FunctionType(self.code.replace(), function.__globals__, function.__name__, defaults, closed_over)
+            for name in ("__kwdefaults__", "__qualname__", "__module__"):
+                setattr(copied, name, getattr(function, name))
             self.copy = copied if owner is None else MethodType(copied, owner)
 
     def values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,8 +164,7 @@ class _Frame:
             return {"args": tuple(args), "kwargs": dict(kwargs), "fn": self._given}
         given = signature(self._bound).bind(*args, **kwargs)
         given.apply_defaults()
-        function = getattr(self._bound, "__func__", self._bound)
-        values = dict(closure(function)) | given.arguments
+        values = dict(closure(getattr(self._bound, "__func__", self._bound))) | given.arguments
         if isinstance(self._bound, MethodType):
             values[self.code.co_varnames[0]] = self._bound.__self__
         return values
@@ -189,11 +177,10 @@ def _function(torch: Any, given: Any) -> tuple[FunctionType | None, Any]:
         given = given.forward
     owner = given.__self__ if isinstance(given, MethodType) else None
     function = given.__func__ if isinstance(given, MethodType) else given
-    if not isinstance(function, FunctionType):
-        return None, None
-    if function.__code__.co_filename.startswith(os.path.dirname(torch.__file__) + os.sep):
-        return None, None
-    return function, owner
+    folder = os.path.dirname(torch.__file__) + os.sep
+    if isinstance(function, FunctionType) and not function.__code__.co_filename.startswith(folder):
+        return function, owner
+    return None, None
 
 
 def _given(torch: Any, function: Any) -> Any:
@@ -207,8 +194,7 @@ def _given(torch: Any, function: Any) -> Any:
 def _context(function: Any) -> Any:
     """What torch.compile made of its options; None for a function that it was not given."""
     for each in (function, getattr(function, "_compiled_call_impl", None)):
-        cells = getattr(getattr(each, "get_compiler_config", None), "__closure__", None)
-        if cells:
+        if cells := getattr(getattr(each, "get_compiler_config", None), "__closure__", None):
             return cells[0].cell_contents
     return None
 
@@ -234,6 +220,5 @@ def _changes_something() -> bool:
     """Whether the graph that is being handed to a backend comes with changes to what was there before the call."""
     [graph] = names.EFFECTS.local(names.EFFECTS.on_stack(sys._getframe(1))) or (None,)
     [modified] = names.MODIFIED.attributes(getattr(graph, "side_effects", None)) or (None,)
-    if modified is None:  # it cannot be seen
-        return True
-    return any(type(each.mutation_type).__name__.endswith("Existing") for each in modified())
+    # where it cannot be seen, it may
+    return modified is None or any(type(each.mutation_type).__name__.endswith("Existing") for each in modified())

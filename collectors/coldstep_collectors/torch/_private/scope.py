@@ -27,6 +27,8 @@ class Place:
 
 # PyTorch 2.9, 2.13: "tensor 'x' size mismatch at index 0. expected 4, actual 5"
 _NAME = expression(r"[A-Za-z_]\w*")
+# PyTorch 2.9, 2.13: "L['self'].training"
+_ATTRIBUTE = expression(r"[A-Za-z_]\w*+(?!\()")  # and no method that is called
 # PyTorch 2.9, 2.13: "___stack0"
 _STACK_SLOT = expression(r"___stack(\d+)")
 # PyTorch 2.9, 2.13: "__import_torch_dot_nn_dot_modules_dot_module"
@@ -38,8 +40,11 @@ _UNSET = expression(r"\S+ not hasattr\((.+), '(\w+)'\)")
 # PyTorch 2.8, 2.9: "0/0: ___check_type_id(self._modules['layer'], 93856209854048)"
 # PyTorch 2.6: "0/0: ___check_obj_id(L['self'].training, 9466848)"
 _BY_ADDRESS = expression(r"\d+: ___check_(?P<what>type|obj)_id\((?P<path>.+?), (?P<id>\d+)\)(?!, type=)")
+_OF_OPTIMIZERS = {"param_groups": "optimizer", "state": "optimizer_state"}
 _HELD_BY_MODULES = ("_modules", "_parameters", "_buffers")
 _HELD_BY_FUNCTIONS = ("__closure__", "__code__", "__defaults__", "__kwdefaults__")
+_HELD = (FunctionType, _HELD_BY_FUNCTIONS), ((slice, range), ("start", "stop", "step"))
+"""What objects of Python's own hold, which is theirs."""
 
 
 def looked_at(reason: str) -> Iterator[str]:
@@ -49,12 +54,8 @@ def looked_at(reason: str) -> Iterator[str]:
     while match := _NAME.search(words, at):
         end = match.end()
         while end < len(words):
-            if (
-                words[end] == "."
-                and (name := _NAME.match(words, end + 1))
-                and words[name.end() : name.end() + 1] != "("
-            ):
-                end = name.end()
+            if words[end] == "." and (attribute := _ATTRIBUTE.match(words, end + 1)):
+                end = attribute.end()
             elif words[end] == "[" and (closed := _closing(words, end)):
                 end = closed
             else:
@@ -74,8 +75,7 @@ def by_address(reason: str, types: Mapping[int, str]) -> tuple[str, dict[str, st
     """The expression that a guard names by an address alone (before PyTorch 2.13), and the object there: its `type`,
     or what it `was`, where that is a constant of Python's own; None of any other. The address is of the class, or of
     the value: for these `types` gives the class."""
-    match = _BY_ADDRESS.search(reason)
-    if match is None:
+    if (match := _BY_ADDRESS.search(reason)) is None:
         return None
     if match["what"] == "obj":
         was = next((repr(each) for each in (None, True, False) if id(each) == int(match["id"])), None)
@@ -126,9 +126,7 @@ class Scope:
     """What a frame's guards can see. Follows a path by names, own attributes, keys and positions: no user code runs."""
 
     def __init__(self, torch: Any, frame: CompilingFrame, parameters: tuple[str, ...]) -> None:
-        self._torch = torch
-        self._frame = frame
-        self._parameters = parameters
+        self._torch, self._frame, self._parameters = torch, frame, parameters
 
     def find(self, path: str) -> Place | None:
         """The value at `path`, in PyTorch's words; None where there is none, or no way without running code."""
@@ -181,30 +179,25 @@ class Scope:
             return Place(vars(value)[name], name, "global")
         if type(value) is CellType and name == "cell_contents":
             return Place(value.cell_contents, holder.argument, "closure")
-        if isinstance(value, FunctionType) and name in _HELD_BY_FUNCTIONS:
+        if any(isinstance(value, kinds) and name in held for kinds, held in _HELD):
             return Place(getattr(value, name), path, holder.kind)
         if isinstance(value, partial) and name in ("args", "keywords", "func"):
             return Place(getattr(value, name), path, "closure")
         if type(value) in (self._torch.Tensor, self._torch.nn.Parameter) and name == "grad":
             return Place(value.grad, path, "gradient")
-        if isinstance(value, (slice, range)) and name in ("start", "stop", "step"):
-            return Place(getattr(value, name), path, holder.kind)
         kind = "attribute" if holder.kind in ("argument", "global", "closure") else holder.kind
-        if self._is_optimizer(value):
-            kind = {"param_groups": "optimizer", "state": "optimizer_state"}.get(name, kind)
+        kind = _OF_OPTIMIZERS.get(name, kind) if self._is_optimizer(value) else kind
         if isinstance(value, tuple) and name in (names := _names(type(value))):
             return Place(tuple.__getitem__(value, names.index(name)), path, kind)
         own = object.__getattribute__(value, "__dict__")
         if name in own:
             return Place(own[name], path, kind)
-        if isinstance(value, self._torch.nn.Module):
-            for held in _HELD_BY_MODULES:
-                if name in own[held]:
-                    return Place(own[held][name], path, kind)
+        holders = _HELD_BY_MODULES if isinstance(value, self._torch.nn.Module) else ()
+        if (held := next((own[each] for each in holders if name in own[each]), None)) is not None:
+            return Place(held[name], path, kind)
         for base in type(value).__mro__:
             if name in vars(base):
-                attribute = vars(base)[name]
-                if isinstance(attribute, MemberDescriptorType):
+                if isinstance(attribute := vars(base)[name], MemberDescriptorType):
                     attribute = attribute.__get__(value)
                 return None if hasattr(type(attribute), "__get__") else Place(attribute, path, kind)
         return None
@@ -234,15 +227,11 @@ class Scope:
         if kind == "call":
             path, kind = str(key), "argument"
             if isinstance(value, tuple):
-                path = self._parameters[key] if key < len(self._parameters) else f"args[{key}]"
-        if isinstance(value, dict):
-            item = dict.__getitem__(value, key)
-        elif isinstance(value, list):
-            item = list.__getitem__(value, key)
-        elif isinstance(value, tuple):
-            item = tuple.__getitem__(value, key)
-        else:
+                path = parameter(self._parameters, key)
+        base: Any = next((base for base in (dict, list, tuple) if isinstance(value, base)), None)
+        if base is None:
             return None
+        item = base.__getitem__(value, key)
         return Place(item, "optimizer" if kind == "argument" and self._is_optimizer(item) else path, kind)
 
     def _nth(self, holder: Place, index: ast.expr) -> Place | None:
@@ -257,6 +246,11 @@ class Scope:
 
     def _is_optimizer(self, value: Any) -> bool:
         return isinstance(value, self._torch.optim.Optimizer)
+
+
+def parameter(names: tuple[str, ...], position: int) -> str:
+    """The name of what a wrapper's `args` hold at a position."""
+    return names[position] if position < len(names) else f"args[{position}]"
 
 
 def rest_names(code: CodeType) -> list[str]:

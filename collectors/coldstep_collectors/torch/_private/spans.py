@@ -168,11 +168,9 @@ class Spans:
             return []
         if _shared is self:
             _shared = None
-        left = undo_all(self._patches)
-        left += self.writes.remove() if self.writes is not None else []
         self._compiles.clear()
         self._ids.clear()
-        return left
+        return undo_all(self._patches) + (self.writes.remove() if self.writes is not None else [])
 
     def remember(self, compile: Compile) -> None:
         """Know `compile` again by PyTorch's own object for it, which its backward brings along."""
@@ -224,10 +222,7 @@ class Spans:
             event("i", name, metadata)
             return instant(name, ns, metadata, *args, **kwargs)
 
-        self._patches += [
-            Patch(logger, timed_name, log_timed_event),
-            Patch(logger, instant_name, log_instant_event),
-        ]
+        self._patches += [Patch(logger, timed_name, log_timed_event), Patch(logger, instant_name, log_instant_event)]
 
     def _on_begin(self, name: str) -> None:
         ns = now()

@@ -278,6 +278,9 @@ COMPILATION_CAUSE, EXECUTION_CAUSE = "Compilation Cause", "Execution Cause"
 """The first line of each, without that."""
 
 
+_STAYS = "torch_xla's compilation analysis (read once): it goes on describing each compile, to a file that is gone"
+
+
 class Reports:
     """torch_xla's compilation analysis, written to a file of ours: the only source of the line of a host read.
 
@@ -298,9 +301,8 @@ class Reports:
             self._folder = tempfile.mkdtemp(prefix="coldstep-")
         self._file = os.path.join(self._folder, "torch_xla")
         self._at = 0
-        values = ("1", self._file, "100")
         # past os.environ: no copy that the program makes of it shall have them
-        for name, value in zip(self._NAMES, values, strict=True):
+        for name, value in zip(self._NAMES, ("1", self._file, "100"), strict=True):
             os.putenv(name, value)
         self._set = True
         self.read_by_torch_xla = False
@@ -327,10 +329,8 @@ class Reports:
     def read(self) -> list[Report]:
         """Those since the last call."""
         reports: list[Report] = []
-        for line in self.text().splitlines():
-            if not line.startswith(COMPILATION):
-                continue
-            words = line.removeprefix(COMPILATION)
+        told = (line for line in self.text().splitlines() if line.startswith(COMPILATION))
+        for words in (line.removeprefix(COMPILATION) for line in told):
             if words.strip() == COMPILATION_CAUSE:
                 reports.append(Report())
             elif reports:
@@ -349,8 +349,4 @@ class Reports:
         """Remove the file; what torch_xla will write to it from now on fails in silence."""
         self.withdraw()
         shutil.rmtree(self._folder, ignore_errors=True)
-        if not self.read_by_torch_xla:
-            return []
-        return [
-            "torch_xla's compilation analysis (read once): it goes on describing each compile, to a file that is gone"
-        ]
+        return [_STAYS] if self.read_by_torch_xla else []

@@ -9,26 +9,25 @@ NEWEST = "2.9"
 """The newest version that coldstep was held against, and the last of all."""
 
 _CAUSES = Unseen("the inputs of graphs by name, and so what made a graph compile again")
-_BINDING = "torch_xla:_XLAC"
 
-COUNTER = Hook("how many graphs were compiled", Form(f"{_BINDING}._xla_counter_value", versions="2.6-"))
-METRIC = Hook("when graphs were compiled, and for how long", Form(f"{_BINDING}._xla_metric_data", versions="2.6-"))
-WAIT = Hook("when the device is done", Form(f"{_BINDING}._xla_wait_device_ops", versions="2.6-"))
-TENSOR_ID = Hook(_CAUSES, Form(f"{_BINDING}._xla_get_tensor_id", versions="2.6-"))
-PENDING = Hook(_CAUSES, Form(f"{_BINDING}._check_tensor_need_materialization", versions="2.6-"))
-INPUTS = Hook(_CAUSES, Form(f"{_BINDING}._get_tensors_xla_device_data_node", versions="2.6-"))
-HLO = Hook(_CAUSES, Form(f"{_BINDING}._get_xla_tensors_hlo", versions="2.6-"))
-SYNC = Hook(
-    "syncs (this version of torch_xla marks its steps in another way)",
-    Form(f"{_BINDING}._xla_step_marker", versions="2.6-"),
-)
+
+def _of(name: str) -> Form:
+    """The form of a function of torch_xla's binding."""
+    return Form(f"torch_xla:_XLAC.{name}", versions="2.6-")
+
+
+COUNTER = Hook("how many graphs were compiled", _of("_xla_counter_value"))
+METRIC = Hook("when graphs were compiled, and for how long", _of("_xla_metric_data"))
+WAIT = Hook("when the device is done", _of("_xla_wait_device_ops"))
+TENSOR_ID = Hook(_CAUSES, _of("_xla_get_tensor_id"))
+PENDING = Hook(_CAUSES, _of("_check_tensor_need_materialization"))
+INPUTS = Hook(_CAUSES, _of("_get_tensors_xla_device_data_node"))
+HLO = Hook(_CAUSES, _of("_get_xla_tensors_hlo"))
+SYNC = Hook("syncs (this version of torch_xla marks its steps in another way)", _of("_xla_step_marker"))
 FALLBACKS = Hook(
-    Unseen("the operations that run on the CPU, having no kernel", "breaks"),
-    Form(f"{_BINDING}._get_executed_fallback_ops", versions="2.6-"),
+    Unseen("the operations that run on the CPU, having no kernel", "breaks"), _of("_get_executed_fallback_ops")
 )
-SEED_ID = Hook(
-    Unseen("which input of a graph is the random seed"), Form(f"{_BINDING}._get_seed_info_id", versions="2.6-")
-)
+SEED_ID = Hook(Unseen("which input of a graph is the random seed"), _of("_get_seed_info_id"))
 ENTRY = Hook(
     Unseen("whether a sync is the one before a function that was given to torch_xla.compile"),
     Form("torch_xla.torch_xla:compile", says=("_clear_pending_ops_before_compile",), versions="2.6-"),
@@ -37,18 +36,18 @@ COMPILE = Hook(
     Unseen("which function that was given to torch_xla.compile a sync belongs to"),
     Form("torch_xla.torch_xla:compile", says=("_compile",), versions="2.6-"),
 )
-LAZY_IR = Hook(Unseen("the text of lazy graphs"), Form(f"{_BINDING}._get_xla_tensors_text", versions="2.6-"))
-STABLEHLO = Hook(Unseen("StableHLO of lazy graphs"), Form(f"{_BINDING}._get_stablehlo", versions="2.6-"))
+LAZY_IR = Hook(Unseen("the text of lazy graphs"), _of("_get_xla_tensors_text"))
+STABLEHLO = Hook(Unseen("StableHLO of lazy graphs"), _of("_get_stablehlo"))
 EXTRACT = Hook(
     Unseen("torch.compile graphs that become XLA graphs", "compiles", "recompiles"),
     Form("torch_xla.core.dynamo_bridge:extract_compiled_graph", versions="2.6-"),
 )
 
 PLACEHOLDER = Hook(None, Form("torch_xla.core.xla_builder:create_placeholder_tensor", versions="2.6-"))
-DONATE = Hook(None, Form(f"{_BINDING}._set_buffer_donation", versions="2.6-"))
-ALIASED = Hook(None, Form(f"{_BINDING}._xla_set_enable_alias_with_buffer_donor_config", versions="2.6-"))
-COMPILE_ONLY = Hook(None, Form(f"{_BINDING}._xla_warm_up_cache", versions="2.6-"))
-GRAPH_HASH = Hook(None, Form(f"{_BINDING}._get_graph_hash", versions="2.6-"))
+DONATE = Hook(None, _of("_set_buffer_donation"))
+ALIASED = Hook(None, _of("_xla_set_enable_alias_with_buffer_donor_config"))
+COMPILE_ONLY = Hook(None, _of("_xla_warm_up_cache"))
+GRAPH_HASH = Hook(None, _of("_get_graph_hash"))
 
 NEEDED = (COUNTER, METRIC, WAIT, SYNC)
 """Without one of these nothing is seen."""
