@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 
 from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
@@ -23,10 +23,8 @@ def joined(traces: Sequence[Trace]) -> Trace:
         first += len(trace.intervals)
     whole = traces[0]
     whole.run = _run(traces)
-    whole.memory = MemoryPeak(
-        _largest([trace.memory.peak_rss_bytes for trace in traces]),
-        _largest([trace.memory.device_peak_bytes for trace in traces]),
-    )
+    peaks = [(trace.memory.peak_rss_bytes, trace.memory.device_peak_bytes) for trace in traces]
+    whole.memory = MemoryPeak(*map(largest, zip(*peaks, strict=True)))
     whole.origin_ns = origin
     whole.intervals = intervals.joined(trace.intervals for trace in traces)
     for trace in traces[1:]:
@@ -132,5 +130,6 @@ def _called(process: Process) -> str:
     return process.name or f"process {process.index}"
 
 
-def _largest(values: list[int | None]) -> int | None:
+def largest(values: Iterable[int | None]) -> int | None:
+    """The largest of those that are known."""
     return max((value for value in values if value is not None), default=None)

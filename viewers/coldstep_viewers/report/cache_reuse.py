@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -99,29 +99,23 @@ def next_process(trace: Trace) -> list[str]:
         return []
     row = trace.processes[0]
     took, next_ = duration(row.before_trace_ns + row.wall_ns), duration(reuse.second_run.wall_ns)
-    return [
-        f"this process took {took}; the next like it would take about {next_} (coldstep cache)",
-        *_reasons(again, ""),
-    ]
+    first = f"this process took {took}; the next like it would take about {next_} (coldstep cache)"
+    return [first, *_reasons(again, "")]
 
 
 def compared_lines(earlier: str, later: str, reuses: Sequence[Reuse]) -> Iterator[str]:
     """What the later run loaded of what the earlier had compiled, and what kept it from the rest."""
     rows = [row for reuse in reuses for row in reuse.programs]
     number = Counter(row.verdict for row in rows)
-    verdicts = [
-        f"{number[verdict]} {words}"
-        for verdict, words in ((HIT, "loaded"), *_WORDS.items(), (NEW, "new"), (GONE, "gone"))
-        if number[verdict]
-    ]
+    named = {HIT: "loaded"} | _WORDS | {NEW: "new", GONE: "gone"}
+    verdicts = [f"{number[verdict]} {words}" for verdict, words in named.items() if number[verdict]]
     unseen = next((row.why for row in reuses if row.why is not None), None)
     nothing = f"what asked a cache is not known ({unseen})" if unseen else "neither asked a cache for anything"
     yield f"{earlier} → {later}: {', '.join(verdicts) or nothing}"
     ranks = {row.rank for row in rows} - {None}
-    if len(ranks) > 1:
-        differ = sorted({row.rank for row in rows if row.verdict not in (HIT, GONE) and row.rank is not None})
-        if differ:
-            yield f"not all loaded: {listed((f'rank {rank}' for rank in differ), 8)} of {len(ranks)}"
+    differ = sorted({row.rank for row in rows if row.verdict not in (HIT, GONE) and row.rank is not None})
+    if len(ranks) > 1 and differ:
+        yield f"not all loaded: {listed((f'rank {rank}' for rank in differ), 8)} of {len(ranks)}"
     yield from _reasons([row for row in rows if row.verdict in _WORDS], "")
     for verdict in (NEW, GONE):
         if found_so := [row for row in rows if row.verdict == verdict]:
@@ -149,10 +143,10 @@ def _line(what: str, ns: int, why: str) -> str:
 
 def _reasons(rows: Iterable[Program], title: str) -> Iterator[str]:
     """Those that share a reason as one, the costliest first."""
-    groups: dict[object, list[Program]] = defaultdict(list)
-    for row in rows:
-        differ = tuple((each.name, each.before, each.after) for each in row.components)
-        groups[row.verdict, row.layer, row.why, differ, "" if row.why else row.why_text].append(row)
+    differ = ((row, tuple((each.name, each.before, each.after) for each in row.components)) for row in rows)
+    groups = gathered(
+        ((row.verdict, row.layer, row.why, parts, "" if row.why else row.why_text), row) for row, parts in differ
+    )
     if groups and title:
         yield ""
         yield title

@@ -115,10 +115,8 @@ def kind_of_break(row: GraphBreak) -> object:
 
 def at_one_place(rows: Iterable[GraphBreak]) -> list[GraphBreak]:
     """The breaks, those of one line and kind as one, however many compiled functions lead there."""
-    places: dict[object, list[GraphBreak]] = {}
-    for row in rows:
-        line = (row.location.file, row.location.line) if row.location else row.id
-        places.setdefault((row.process, line, row.kind), []).append(row)
+    lines = (((row.location.file, row.location.line) if row.location else row.id, row) for row in rows)
+    places = gathered(((row.process, line, row.kind), row) for line, row in lines)
     return [
         replace(
             there[0],

@@ -19,6 +19,12 @@ from coldstep_viewers.safe_text import plain, short
 
 _MOST_KINDS = 4
 _MOMENT_NS = 1_000  # a log of one line lasts less
+_ENDED = {
+    "interrupted": "interrupted (Ctrl-C)",
+    "out_of_memory": "out of memory",
+    "exit": "sys.exit",
+    "exception": "an exception",
+}
 
 
 def headline(trace: Trace) -> str:
@@ -30,13 +36,10 @@ def clauses(trace: Trace) -> list[str]:
     """The headline's clauses on each kind of step, then on the run as a whole; in one where there is one kind."""
     settling = {(row.process, row.name): row for row in trace.settling if row.by == "step"}
     several = len(trace.processes) > 1
-    kinds = [
-        (
-            f"{process(trace, cost.process)} {cost.name}" if several else cost.name,
-            "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name)))),
-        )
-        for cost in trace.cost[:_MOST_KINDS]
-    ]
+    kinds = []
+    for cost in trace.cost[:_MOST_KINDS]:
+        words = "; ".join(_clauses(trace, cost, settling.get((cost.process, cost.name))))
+        kinds.append((f"{process(trace, cost.process)} {cost.name}" if several else cost.name, words))
     cut = trace.intervals[trace.unfinished] if trace.unfinished is not None else None
     if cut is not None and (cut.process, cut.name) not in {(cost.process, cost.name) for cost in trace.cost}:
         kinds.append((cut.name or "step", f"first step not finished, at least {duration(cut.wall_ns)}"))
@@ -46,8 +49,8 @@ def clauses(trace: Trace) -> list[str]:
         parts.append(f"and {count(len(trace.cost) - _MOST_KINDS, 'more kind of step', 'more kinds of steps')}")
     outside = [row for row in trace.recompiles if trace.intervals[row.interval].kind != "step"]
     whole = [f"{count(len(outside), 'recompile')} outside the steps"] if outside and kinds else []
-    if (words := clause(trace)) is not None:
-        whole.append(words)
+    if (after_ready := clause(trace)) is not None:
+        whole.append(after_ready)
     whole += _partly(trace)
     text = " ".join([*parts, *whole])
     whole += [why for why in (unseen_route(trace), untraced_words(untraced(trace))) if why and why not in text]
@@ -79,14 +82,7 @@ def ending(trace: Trace) -> str:
         return f"still running, {duration(run.wall_ns)} so far"
     if from_log(trace) and run.ended == "killed":
         return "the log breaks off"
-    words = {
-        "killed": "killed",
-        "interrupted": "interrupted (Ctrl-C)",
-        "out_of_memory": "out of memory",
-        "exit": "sys.exit",
-        "exception": "an exception",
-    }
-    word = words.get(run.ended, run.ended)
+    word = _ENDED.get(run.ended, run.ended)
     if run.error is None or run.ended in ("killed", "interrupted"):
         return word
     error = plain(run.error).removeprefix("SystemExit: ")
@@ -97,23 +93,20 @@ def ending(trace: Trace) -> str:
 
 def verdict(row: Settling, steps: int, unit: str = "step") -> str:
     """Whether a kind of step settled, in words."""
-    if row.verdict == "settled":
-        return f"settled at {unit} {row.settled_at_step}"
-    if row.verdict == "not_settled":
-        return f"not settled in {count(steps, unit)}"
-    if row.verdict == "too_few_steps":
-        return f"too few {unit}s to judge"
-    return f"whether it settled is not known ({row.why})"
+    words = {
+        "settled": f"settled at {unit} {row.settled_at_step}",
+        "not_settled": f"not settled in {count(steps, unit)}",
+        "too_few_steps": f"too few {unit}s to judge",
+    }
+    return words.get(row.verdict, f"whether it settled is not known ({row.why})")
 
 
 def _clauses(trace: Trace, cost: Cost, settled: Settling | None) -> Iterator[str]:
     first = cost.first_step
     largest = max(first.phases, key=lambda row: row.ns, default=None)
-    share = (
-        f", {percent(largest.share)} {trace.vocabulary.phase(largest.phase)}"
-        if largest and largest.share >= 0.005
-        else ""
-    )
+    share = ""
+    if largest is not None and largest.share >= 0.005:
+        share = f", {percent(largest.share)} {trace.vocabulary.phase(largest.phase)}"
     one = unit(trace.intervals[first.interval])
     yield f"first {one} {duration(first.wall_ns)}{share}"
     kind = (cost.process, cost.name)
@@ -155,13 +148,11 @@ def _without_steps(trace: Trace) -> str:
     why = unknown(trace, COMPILES)
     here = " in this process" if any(NOT_TRACED in note for note in trace.run.notes) else ""
     nothing = f"nothing compiled{here}" if why is None else f"what compiled is not known ({why})"
-    words = (
-        [f"{'at least ' if why else ''}{count(made, 'compile')}" if made else nothing] if made or not refused else []
-    )
+    words = [duration(trace.run.wall_ns)] if trace.run.wall_ns >= _MOMENT_NS else []
+    if made or not refused:
+        words.append(f"{'at least ' if why else ''}{count(made, 'compile')}" if made else nothing)
     if refused:
         words.append(count(len(refused), "refused compile"))
-    if trace.run.wall_ns >= _MOMENT_NS:
-        words.insert(0, duration(trace.run.wall_ns))
     if trace.recompiles:
         words.append(count(len(trace.recompiles), "recompile"))
     if trace.builds:

@@ -21,6 +21,7 @@ from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
 from coldstep.model import Compile, Cost, Finding, GraphBreak, Location, Recompile, Trace
 from coldstep.rows.intervals import Alike, Steps, end_ns, imports_as_one, kinds, parts, unit
+from coldstep.rows.processes import largest
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, UNATTRIBUTED
 from coldstep_viewers.pages.programs_page import programs
@@ -63,56 +64,55 @@ _FIRST = {"below", "ranks", "job_ready", "ready"}  # sections that stand above t
 _DRAWN = {"time", "steps", "recompiles", "breaks", "memory", "findings", "ended", "unobserved"}
 
 Json = dict[str, Any]
+Details = dict[str, list[str]]
 Row = TypeVar("Row", Compile, GraphBreak)
 
 
 def page(trace: Trace) -> str:
     """The whole page."""
     kinds = _kinds(trace)
-    heads, others = _alike(trace)
-    findings = heads[:_MAX_FINDINGS]
-    findings += [_finding(trace, row) for row in others[: _MAX_FINDINGS - len(findings)]]
-    alone = min(len(heads), _OPEN_FINDINGS)
     sections = document(trace).sections
-    data = {
-        "kinds": [{"bars": kind.bars, "tones": kind.tones} for kind in kinds],
-        "compiles": _compiles(trace),
-        "breaks": _breaks(trace),
-        "memory": _memory(trace),
-    }
+    drawn = [{"bars": kind.bars, "tones": kind.tones} for kind in kinds]
     return rendered(
         "page.html",
+        **_begin(trace),
+        **_findings(trace),
+        **scripts("page.js"),
         trace=trace,
         style=style(trace.vocabulary),
-        **scripts("page.js"),
-        data=data,
-        headline=clauses(trace),
-        head=head(trace),
+        data={"kinds": drawn, "compiles": _compiles(trace), "breaks": _breaks(trace), "memory": _memory(trace)},
         command=" ".join(trace.run.command),
-        figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
-        waterfalls=_waterfalls(trace),
         kinds=kinds,
         without_steps=without_steps(trace),
         from_log=from_log(trace),
-        findings=findings[:alone],
-        nothing_found=_nothing_found(trace),
-        further_findings=findings[alone:],
-        more_findings=_rest(others[max(0, _MAX_FINDINGS - len(heads)) :]),
         programs=list(programs(trace)),
         number_of_compiles=number_of(trace, trace.compiles, COMPILES),
         number_of_breaks=number_of(trace, trace.graph_breaks, BREAKS),
         told_twice=told_twice(trace),
-        ended=list(how_it_ended(trace)),
         sections={section.key: section for section in sections},
         first=[section for section in sections if section.key in _FIRST],
         last=[section for section in sections if section.key not in _FIRST | _DRAWN],
     )
 
 
-def _nothing_found(trace: Trace) -> str:
-    """What is said where there are no findings."""
+def _begin(trace: Trace) -> Json:
+    """What the page and the summary begin with."""
+    words = {"headline": clauses(trace), "head": head(trace), "ended": list(how_it_ended(trace))}
+    figures = [_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]]
+    return words | {"figures": figures, "waterfalls": _waterfalls(trace)}
+
+
+def _findings(trace: Trace) -> Json:
+    """The findings of the page: those that show without a click, the further ones, and words for all others."""
+    heads, others = _alike(trace)
+    shown = heads[:_MAX_FINDINGS]
+    shown += [_finding(trace, row) for row in others[: _MAX_FINDINGS - len(shown)]]
+    alone = min(len(heads), _OPEN_FINDINGS)
     why = unknown(trace, RECOMPILES) or unknown(trace, BREAKS)
-    return f"Not known: {why}." if why else "Nothing: no recompile, no graph break, nothing hidden."
+    nothing = f"Not known: {why}." if why else "Nothing: no recompile, no graph break, nothing hidden."
+    more = _rest(others[max(0, _MAX_FINDINGS - len(heads)) :])
+    rows = {"findings": shown[:alone], "further_findings": shown[alone:]}
+    return rows | {"nothing_found": nothing, "more_findings": more}
 
 
 def summary(trace: Trace) -> str:
@@ -120,15 +120,10 @@ def summary(trace: Trace) -> str:
     heads, _ = _alike(trace)
     shown = {head.row.id for head in heads[:_SUMMARY_FINDINGS]}
     # the sheet is the page's: what it says of the whole page it says of the piece
-    sheet = style(trace.vocabulary).replace(":root", ":scope")
     return rendered(
         "summary.html",
-        style=sheet,
-        headline=clauses(trace),
-        head=head(trace),
-        ended=list(how_it_ended(trace)),
-        figures=[_figures(trace, cost) for cost in trace.cost[:_MAX_KINDS]],
-        waterfalls=_waterfalls(trace),
+        **_begin(trace),
+        style=style(trace.vocabulary).replace(":root", ":scope"),
         findings=heads[:_SUMMARY_FINDINGS],
         more_findings=_rest([row for row in trace.findings if row.id not in shown]),
         unobserved=[section for section in document(trace).sections if section.key == "unobserved"],
@@ -288,18 +283,11 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
         walls = sorted(group.walls())
         known = [row[phase_] for phase_ in shown]
         rest = sum(row.values()) - sum(known) - row[UNATTRIBUTED]
-        bars.append(
-            {
-                "from": group[0].step,
-                "to": group[-1].step,
-                "labels": dict(labels),
-                "ns": round(median(walls)),
-                "low": walls[0],
-                "high": walls[-1],
-                "phases": [*known, rest, row[UNATTRIBUTED]],
-            }
-        )
+        steps_of_bar = {"from": group[0].step, "to": group[-1].step, "labels": dict(labels)}
+        times = {"ns": round(median(walls)), "low": walls[0], "high": walls[-1]}
+        bars.append(steps_of_bar | times | {"phases": [*known, rest, row[UNATTRIBUTED]]})
     tones = [(cut(trace.vocabulary.phase(phase_)), tone(trace.vocabulary, phase_)) for phase_ in shown]
+    tones += [("other", "other"), (trace.vocabulary.phase(UNATTRIBUTED), UNATTRIBUTED)]
     caches = disk_caches(trace, steps[0].index)
     steady = steps.labelled("steady")
     unseen = unseen_execution(trace, steps, steady) if steady else None
@@ -307,12 +295,7 @@ def _kind(trace: Trace, process: int, name: str) -> _Kind:
     about = [f"{inferred[0].upper()}{inferred[1:]}."] if inferred is not None else []
     about += [f"Disk caches in step 0: {caches}."] if caches else []
     about += [f"Execution of the steady steps was {unseen}."] if unseen is not None else []
-    return _Kind(
-        title=_title(trace, process, name),
-        about=" ".join(about),
-        bars=bars,
-        tones=[*tones, ("other", "other"), (trace.vocabulary.phase(UNATTRIBUTED), UNATTRIBUTED)],
-    )
+    return _Kind(_title(trace, process, name), " ".join(about), bars, tones)
 
 
 def _groups(steps: Steps) -> list[Steps]:
@@ -370,15 +353,11 @@ def _finding(trace: Trace, row: Finding) -> _Finding:
     again = {recompile.id: recompile for recompile in trace.recompiles}
     recompile = again.get(row.refs[0]) if len(row.refs) == 1 else None
     compile = compiles.get(recompile.compile) if recompile else None
-    named = [again[ref].compile if ref in again else ref for ref in row.refs]
+    named = [again[ref].compile if ref in again else ref for ref in row.refs][:_MAX_TEXTS]
     facts = places(trace, compile) if compile else place(trace, "at", row.location)
-    finding = _Finding(
-        row=row,
-        cost=duration(row.cost_ns) if row.cost_ns else "",
-        step=step_of(trace, row.interval) if row.interval is not None else "",
-        facts=facts,
-        compiles=[(name, compiles[name].function) for name in named[:_MAX_TEXTS] if name in compiles],
-    )
+    cost = duration(row.cost_ns) if row.cost_ns else ""
+    step = step_of(trace, row.interval) if row.interval is not None else ""
+    finding = _Finding(row, cost, step, facts, [(id_, compiles[id_].function) for id_ in named if id_ in compiles])
     if recompile is not None:
         pattern = f", {recompile.pattern.replace('_', ' ')}" if recompile.pattern else ""
         facts.append(("cause", line(f"{mechanisms(recompile)}{pattern}", "cause")))
@@ -408,34 +387,24 @@ def _rest(findings: list[Finding]) -> str:
 
 def _compiles(trace: Trace) -> Json:
     again = {row.compile: row for row in trace.recompiles}
-    costliest = sorted(trace.compiles, key=lambda row: -row.wall_ns)
-    details = _details(costliest[:_MAX_ROWS], lambda row: _about_compile(trace, row, again.get(row.id)))
     why = {row.id: again[row.id].cause if row.id in again else "first" if row.origin == "user" else ""
-           for row in costliest}  # fmt: skip
-    kinds = _numbered(costliest, lambda row: (row.key, row.origin, _at(row.caller), why[row.id], row.outcome))
-    rows = [
-        _cells(
-            row.id,
-            short(row.function),
-            row.stack,
-            row.origin,
-            _at(row.caller or row.location),
-            step_of(trace, row.segments[0].interval),
-            row.segments[0].start_ns,
-            row.wall_ns,
-            why[row.id],
-            row.outcome.replace("_", " "),
-            details.get(row.id),
-            kinds[row.id],
-        )
-        for row in costliest[:_MAX_ROWS]
-    ]
-    return {"rows": rows} | _left_out([row.wall_ns for row in costliest[_MAX_ROWS:]])
+           for row in trace.compiles}  # fmt: skip
+
+    def cells(row: Compile) -> list[Any]:
+        begun, outcome = row.segments[0], row.outcome.replace("_", " ")
+        where = _at(row.caller or row.location), step_of(trace, begun.interval), begun.start_ns
+        return [row.id, short(row.function), row.stack, row.origin, *where, row.wall_ns, why[row.id], outcome]
+
+    def kind(row: Compile) -> object:
+        return row.key, row.origin, _at(row.caller), why[row.id], row.outcome
+
+    costs = {row.id: row.wall_ns for row in trace.compiles}
+    return _table(trace.compiles, costs, cells, lambda row: _about_compile(trace, row, again.get(row.id)), kind)
 
 
-def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[list[Any]]:
+def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> Details:
     phases = added_up(segment.phases for segment in row.segments)
-    facts: dict[str, list[str]] = {
+    return {
         "defined": _quoted(trace, row.location),
         "called": _quoted(trace, row.caller),
         "variant": [variant(trace, row)] if row.variant.limit and is_variant(row) else [],
@@ -447,34 +416,20 @@ def _about_compile(trace: Trace, row: Compile, again: Recompile | None) -> list[
         "after graph break": [row.caused_by] if row.caused_by else [],
         "said": [text] if (text := trace.details[row.id].error) else [],
     }
-    return [[label, texts] for label, texts in facts.items() if texts]
 
 
 def _breaks(trace: Trace) -> Json:
-    costliest = sorted(trace.graph_breaks, key=lambda row: -row.cost_ns)
-    details = _details(costliest[:_MAX_ROWS], lambda row: _about_break(trace, row))
-    kinds = _numbered(costliest, kind_of_break)
-    rows = [
-        _cells(
-            row.id,
-            row.kind.replace("_", " "),
-            short(row.function),
-            _at(row.location),
-            step_of(trace, row.interval),
-            trace.intervals[row.interval].start_ns,
-            row.count,
-            len(row.compiles),
-            row.cost_ns,
-            details.get(row.id),
-            kinds[row.id],
-        )
-        for row in costliest[:_MAX_ROWS]
-    ]
-    return {"rows": rows} | _left_out([row.cost_ns for row in costliest[_MAX_ROWS:]])
+    def cells(row: GraphBreak) -> list[Any]:
+        where = _at(row.location), step_of(trace, row.interval), trace.intervals[row.interval].start_ns
+        kind, function = row.kind.replace("_", " "), short(row.function)
+        return [row.id, kind, function, *where, row.count, len(row.compiles), row.cost_ns]
+
+    costs = {row.id: row.cost_ns for row in trace.graph_breaks}
+    return _table(trace.graph_breaks, costs, cells, lambda row: _about_break(trace, row), kind_of_break)
 
 
-def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
-    facts = {
+def _about_break(trace: Trace, row: GraphBreak) -> Details:
+    return {
         "at": _quoted(trace, row.location),
         "below it": [trace.below.get(row.id, "")],
         "reason": [row.reason],
@@ -483,22 +438,36 @@ def _about_break(trace: Trace, row: GraphBreak) -> list[list[Any]]:
         "advice": [row.advice],
         "compiles": row.compiles,
     }
-    return [[label, texts] for label, texts in facts.items() if any(texts)]
 
 
-def _numbered(rows: Sequence[Row], kind: Callable[[Row], object]) -> dict[str, int]:
-    """A number for each row, the same for those that are alike, where there are many."""
-    groups = alike_rows(rows, False, kind)
-    return {row.id: number for number, group in enumerate(groups) for row in group}
+def _table(
+    rows: Sequence[Row],
+    costs: dict[str, int],
+    cells: Callable[[Row], list[Any]],
+    about: Callable[[Row], Details],
+    kind: Callable[[Row], object],
+) -> Json:
+    """A table's rows, the costliest first: their cells, what is shown of each on request, and a number that those that
+    are alike share, where there are many; and in words what is left out."""
+    costliest = sorted(rows, key=lambda row: -costs[row.id])
+    shown, cheaper = costliest[:_MAX_ROWS], [costs[row.id] for row in costliest[_MAX_ROWS:]]
+    details = _details(shown, about)
+    kinds = {row.id: number for number, group in enumerate(alike_rows(costliest, False, kind)) for row in group}
+    more = f"{count(len(cheaper), 'cheaper row')} left out, {duration(sum(cheaper))} in all" if cheaper else ""
+    made = []
+    for row in shown:
+        texts = (cut(cell) if isinstance(cell, str) else cell for cell in cells(row))
+        made.append([*texts, details.get(row.id), kinds[row.id]])
+    return {"rows": made, "more": more}
 
 
-def _details(rows: Sequence[Row], about: Callable[[Row], list[list[Any]]]) -> dict[str, list[list[Any]]]:
+def _details(rows: Sequence[Row], about: Callable[[Row], Details]) -> dict[str, list[list[Any]]]:
     """What is shown of each row on request; for the cheapest none, where all would make the page too large."""
     by_id: dict[str, list[list[Any]]] = {}
     room = _DETAILS_CHARS
     for row in rows:
         facts = []
-        for label, texts in about(row):
+        for label, texts in ((label, texts) for label, texts in about(row).items() if any(texts)):
             more = [f"and {len(texts) - _MAX_TEXTS} more"] if len(texts) > _MAX_TEXTS else []
             facts.append([label, [cut(text) for text in texts[:_MAX_TEXTS]] + more])
         room -= sum(len(text) for _, texts in facts for text in texts)
@@ -527,14 +496,11 @@ def _memory(trace: Trace) -> list[list[int | None]]:
     """Time, resident and device memory at the end of each interval, where observed; the peak of each stretch."""
     rows = [part for part in parts(trace.intervals) if part.rss_bytes is not None or part.device_bytes is not None]
     length = -(-len(rows) // _MAX_BARS) or 1
-    points: list[list[int | None]] = []
-    for at in range(0, len(rows), length):
-        part = rows[at : at + length]
-        end = end_ns(part[-1])
-        rss = max((row.rss_bytes for row in part if row.rss_bytes is not None), default=None)
-        device = max((row.device_bytes for row in part if row.device_bytes is not None), default=None)
-        points.append([end, rss, device])
-    return points
+    stretches = (rows[at : at + length] for at in range(0, len(rows), length))
+    return [
+        [end_ns(part[-1]), largest(row.rss_bytes for row in part), largest(row.device_bytes for row in part)]
+        for part in stretches
+    ]
 
 
 # --- the template -------------------------------------------------------------------------------------------------

@@ -119,20 +119,10 @@ def _stretch(stretch: list[Part]) -> dict[str, Any]:
     phases = phases_of(stretch, between=True)
     unattributed = phases.pop(UNATTRIBUTED, 0)
     first, last = stretch[0], stretch[-1]
-    return {
-        "process": first.process,
-        "name": steps[0].name,
-        "intervals": [first.index, last.index + (len(last) - 1 if isinstance(last, Alike) else 0)],
-        "steps": [steps[0].step, steps[-1].step],
-        "count": len(steps),
-        "start_ns": first.start_ns,
-        "wall_ns": end_ns(last) - first.start_ns,
-        "step_ns": {
-            "least": walls[0],
-            "median": round(median(walls)),
-            "most": walls[-1],
-            "spread": round(high - low) if len(walls) >= _FEW else None,
-        },
-        "phases": phases,
-        "unattributed_ns": unattributed,
-    }
+    intervals = [first.index, last.index + (len(last) - 1 if isinstance(last, Alike) else 0)]
+    which = {"process": first.process, "name": steps[0].name, "intervals": intervals}
+    which |= {"steps": [steps[0].step, steps[-1].step], "count": len(steps)}
+    times = {"start_ns": first.start_ns, "wall_ns": end_ns(last) - first.start_ns}
+    spread = round(high - low) if len(walls) >= _FEW else None
+    step_ns = {"least": walls[0], "median": round(median(walls)), "most": walls[-1], "spread": spread}
+    return which | times | {"step_ns": step_ns, "phases": phases, "unattributed_ns": unattributed}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from coldstep._util.figures import count, duration, listed, numbers, percent, size
 from coldstep._util.gathered import added_up, gathered
@@ -77,11 +78,8 @@ class Stretch:
             return _files([row for row in self.transfers if row.phase == name], most)
         if name == UNATTRIBUTED:
             largest = sorted(self.sampled.items(), key=lambda row: -row[1])[:3]
-            lines = ", ".join(
-                f"{percent(ns_ / ns)} {what}{_first_touch(self.read.get(what, 0))}"
-                for what, ns_ in largest
-                if ns_ * 100 >= ns
-            )
+            named = {what: percent(of / ns) for what, of in largest if of * 100 >= ns}
+            lines = ", ".join(f"{share} {what}{_first_touch(self.read.get(what, 0))}" for what, share in named.items())
             return "; ".join(filter(None, (*self.waits[: most + 1], lines)))
         return f"other processes worked on it for {duration(self.workers[name])}" if name in self.workers else ""
 
@@ -116,9 +114,8 @@ class Stretch:
         """The largest, and the unattributed time, in a line: "XLA compilation 78 %, unattributed 4 %"."""
         largest = next(self.rows(folded=True), None)
         named = [(largest.label, largest.ns)] if largest is not None and largest.name != UNATTRIBUTED else []
-        named += (
-            [(self.vocabulary.phase(UNATTRIBUTED), self.shares[UNATTRIBUTED])] if UNATTRIBUTED in self.shares else []
-        )
+        if (nameless := self.shares.get(UNATTRIBUTED)) is not None:
+            named.append((self.vocabulary.phase(UNATTRIBUTED), nameless))
         return ", ".join(f"{label} {percent(ns / self.wall_ns)}" for label, ns in named)
 
     def largest_first(self) -> list[tuple[str, int]]:
@@ -155,13 +152,8 @@ def until_settled(trace: Trace, process: int) -> tuple[bool, list[Stretch]]:
     settled = _settled_at(trace, process)
     if settled is not None:
         intervals = before(intervals, settled.index)
-    groups: list[list[Part]] = []
-    for row in intervals:
-        if _alone(row) or not groups or _alone(groups[-1][0]):
-            groups.append([row])
-        else:
-            groups[-1].append(row)
-    stretches = [_stretch(trace, group) for group in groups]
+    groups = groupby(intervals, lambda row: row.index if _alone(row) else None)
+    stretches = [_stretch(trace, [*group]) for _, group in groups]
     if from_log(trace):
         for stretch in stretches:
             stretch.shares.pop(UNATTRIBUTED, None)
@@ -303,34 +295,28 @@ def _stretch(trace: Trace, group: list[Part]) -> Stretch:
         shares[IMPORTS] = sum(imports.values())
     rows = [row for row in group if isinstance(row, Interval)]
     indices = {row.index for row in rows}
-    outermost = [
-        (row, [segment for segment in row.segments if segment.interval in indices])
-        for row in trace.compiles
-        if row.outcome != "traced_only" and row.parent is None and row.process == group[0].process
-    ]
+    roots = (row for row in trace.compiles if row.parent is None and row.process == group[0].process)
+    placed = ((row, [segment for segment in row.segments if segment.interval in indices]) for row in roots)
+    outermost = [(row, inside) for row, inside in placed if inside and row.outcome != "traced_only"]
+    eager = [(row, inside) for row, inside in outermost if row.origin == "eager"]
     rest: set[str] = set()
-    segments = [segment for row, inside in outermost if row.origin == "eager" for segment in inside]
-    for segment in segments:
-        for name, ns in segment.phases.items():
-            # a compile's segment may reach over its interval's end, or lie on another thread: never take out more
-            # than there is, so that the rows still add up
-            moved = min(ns, shares[name])
-            shares[name] -= moved
-            shares[EAGER] += moved
-            rest |= {name} if moved and "." in name else set()  # a stack's own phase
+    for name, ns in (item for _, inside in eager for segment in inside for item in segment.phases.items()):
+        # a compile's segment may reach over its interval's end, or lie on another thread: never take out more
+        # than there is, so that the rows still add up
+        moved = min(ns, shares[name])
+        shares[name] -= moved
+        shares[EAGER] += moved
+        rest |= {name} if moved and "." in name else set()  # a stack's own phase
+    compiles = [(row, covered(map(_span, inside))) for row, inside in outermost if row.origin != "eager"]
     return Stretch(
         title=_title(group) if stepped else "the run",
         wall_ns=sum(end_ns(part) - part.start_ns for part in group),
         shares={name: ns for name, ns in shares.items() if ns},
         imports=imports,
-        eager_count=sum(bool(inside) and row.origin == "eager" for row, inside in outermost),
-        eager=_eager_by_line(outermost),
+        eager_count=len(eager),
+        eager=_by_line(eager),
         rest=rest,
-        compiles=[
-            (row, covered((segment.start_ns, segment.start_ns + segment.wall_ns) for segment in inside))
-            for row, inside in outermost
-            if inside and row.origin != "eager"
-        ],
+        compiles=compiles,
         sampled=added_up(row.sampled for row in rows),
         read=added_up(row.read_bytes for row in rows),
         waits=list(waited(trace, [each for row in rows for each in row.waiting])),
@@ -380,21 +366,17 @@ def _read_later(row: Transfer) -> str:
 def _files(rows: list[Transfer], most: int) -> str:
     """The largest, by name and size: "model.pt 800 MiB (mapped, read later), 3 more"."""
     rows.sort(key=lambda row: -row.wall_ns)
-    named = [
-        f"{short(row.name)}{f' {size(row.bytes)}' if row.bytes is not None else ''}{_read_later(row)}"
-        for row in rows
-        if row.name
-    ]
-    return listed(named, most) if named else ""
+    sizes = [(row, f" {size(row.bytes)}" if row.bytes is not None else "") for row in rows if row.name]
+    return listed([f"{short(row.name)}{of}{_read_later(row)}" for row, of in sizes], most) if sizes else ""
 
 
-def _eager_by_line(rows: Iterable[tuple[Compile, list[Segment]]]) -> dict[str, int]:
-    by_line: Counter[str] = Counter()
-    for row, segments in rows:
-        if row.origin == "eager" and segments:
-            at = f"{row.caller.file}:{row.caller.line}" if row.caller else "elsewhere"
-            by_line[at] += sum(sum(segment.phases.values()) for segment in segments)
-    return dict(by_line)
+def _by_line(rows: Iterable[tuple[Compile, list[Segment]]]) -> Counter[str]:
+    places = ((row.caller, sum(sum(segment.phases.values()) for segment in inside)) for row, inside in rows)
+    return added_up({f"{at.file}:{at.line}" if at is not None else "elsewhere": ns} for at, ns in places)
+
+
+def _span(segment: Segment) -> tuple[int, int]:
+    return segment.start_ns, segment.start_ns + segment.wall_ns
 
 
 def _numbered(name: str, steps: list[int], are_calls: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from coldstep._util.figures import count, duration, listed
 from coldstep._util.gathered import added_up, summed
@@ -15,7 +14,7 @@ from coldstep.vocabulary import OURS, STACKS
 from coldstep_viewers.report import after_ready, memory_and_ranks
 from coldstep_viewers.report.answers import head, lasted_ns, numbers
 from coldstep_viewers.report.cache_reuse import next_process
-from coldstep_viewers.report.document import Cell, Document, Item, Part, Section, Table, line, paragraph
+from coldstep_viewers.report.document import Document, Item, Part, Section, Table, line, paragraph
 from coldstep_viewers.report.folding import SHORTENED, at_one_place
 from coldstep_viewers.report.headline import clauses
 from coldstep_viewers.report.job_tree import is_tree, tree
@@ -59,10 +58,8 @@ def document(trace: Trace, every: bool = False) -> Document:
 
 def _explained(trace: Trace) -> str:
     """The command that explains the dearest causes."""
-    costs = chain(
-        ((row.cause, row.cost_ns) for row in trace.recompiles), ((row.kind, row.cost_ns) for row in trace.graph_breaks)
-    )
-    named = summed((word, ns or 0) for word, ns in costs)
+    costs = [(row.cause, row.cost_ns) for row in trace.recompiles]
+    named = summed(costs + [(row.kind, row.cost_ns) for row in trace.graph_breaks])
     unnamed = {row.name for row in trace.vocabulary.causes.values()} - OURS.causes.keys() | {"unknown", "other"}
     words = [name for name, _ in named.most_common() if name not in unnamed]
     stacks = {row.stack for row in trace.compiles if row.origin == "user"} & {row.name for row in STACKS}
@@ -103,8 +100,10 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
     places = f", at {count(len(breaks), 'place')}" if len(breaks) < len(trace.graph_breaks) else ""
     number = number_of(trace, trace.graph_breaks, BREAKS)
     yield "breaks", f"Graph breaks ({number}{places})", graph_breaks(trace, breaks, every, above)
-    yield "builds", f"Built outside of the frameworks ({len(trace.builds)})", _builds(trace, every)
-    yield "autotuning", f"Autotuning ({len(trace.autotuning)})", _autotuning(trace, every)
+    built = [(row.name, row.wall_ns, _build(row)) for row in trace.builds]
+    yield "builds", f"Built outside of the frameworks ({len(built)})", _dearest(built, every)
+    tuned = [(row.operation, row.compile_ns + row.timing_ns, _tuned(row)) for row in trace.autotuning]
+    yield "autotuning", f"Autotuning ({len(tuned)})", _dearest(tuned, every)
     yield "caches", "Caches on disk: what the next process compiles again", map(paragraph, next_process(trace))
     yield "inside", "Inside XLA and on the device, while it was recorded", _inside(trace, every)
     yield "memory", "Memory", map(paragraph, memory_and_ranks.memory(trace, every))
@@ -115,11 +114,8 @@ def _sections(trace: Trace, every: bool) -> Iterator[tuple[str, str, Iterable[Pa
 
 
 def _job_ready(trace: Trace) -> Iterator[Part]:
-    rows: list[list[Cell]] = [
-        [line(name, "strong"), line(took), line(did)] for name, took, did in after_ready.job_lines(trace)
-    ]
-    if rows:
-        yield Table("~>~", rows)
+    if rows := list(after_ready.job_lines(trace)):
+        yield Table("~>~", [[line(name, "strong"), line(took), line(did)] for name, took, did in rows])
 
 
 def _first_of(lines: list[str], every: bool) -> Iterator[Part]:
@@ -129,32 +125,17 @@ def _first_of(lines: list[str], every: bool) -> Iterator[Part]:
         yield paragraph(f"and {len(lines) - most} more; --all has them", "aside")
 
 
-def _builds(trace: Trace, every: bool) -> Iterator[Part]:
-    """What was built, the dearest first."""
-    yield from _dearest([(row.name, row.wall_ns, _build(row)) for row in trace.builds], every)
-
-
-def _autotuning(trace: Trace, every: bool) -> Iterator[Part]:
-    """What was tuned, the dearest first: what it took, and whether that pays."""
-    yield from _dearest(
-        [(row.operation, row.compile_ns + row.timing_ns, _tuned(row)) for row in trace.autotuning], every
-    )
-
-
 def _dearest(rows: list[tuple[str, int, str]], every: bool) -> Iterator[Part]:
     """A name, what it took, and what is said of it: the first few, and what the others come to."""
     rows.sort(key=lambda row: -row[1])
     shown = rows if every else rows[:_MAX_BUILDS]
     if shown:
-        yield Table("~>~", [[line(name, "strong"), line(_took(ns)), line(text)] for name, ns, text in shown])
+        # a log may have no time of it
+        cells = ((name, duration(ns) if ns else "", text) for name, ns, text in shown)
+        yield Table("~>~", [[line(name, "strong"), line(took), line(text)] for name, took, text in cells])
     if len(rows) > len(shown):
         took = duration(sum(ns for _, ns, _ in rows[len(shown) :]))
         yield paragraph(f"and {len(rows) - len(shown)} more, {took}", "aside")
-
-
-def _took(ns: int) -> str:
-    """How long; nothing where a log has no time of it."""
-    return duration(ns) if ns else ""
 
 
 def _tuned(row: Autotuning) -> str:
@@ -190,8 +171,7 @@ def _inside(trace: Trace, every: bool) -> Iterator[Part]:
         rows[2:2] = [(f"  {name}", ns) for name, ns in costliest]
     shown = [(title, duration(ns)) for title, ns in rows if ns]
     if shown and every:
-        cells: list[list[Cell]] = [[line(title), line(took)] for title, took in shown]
-        yield Table("~>", cells)
+        yield Table("~>", [[line(title), line(took)] for title, took in shown])
         yield paragraph("Threads work side by side: these times may add up to more than the steps took.", "dim")
     elif shown:
         parts = (f"{title.removeprefix('XLA: ')} {took}" for title, took in shown)

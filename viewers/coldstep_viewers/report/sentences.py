@@ -70,12 +70,9 @@ def without_steps(trace: Trace) -> str:
     compiled = {row.process for row in trace.compiles}
     missing = [row for row in trace.inferences if row.why is not None]
     inference = next((row for row in missing if row.process in compiled), next(iter(missing), None))
-    why = f", and none inferred: {inference.why}" if inference is not None else ""
-    if inference is not None and inference.ask is not None:
-        how = f"with --step {inference.ask}"
-    else:
-        how = "with --step module:function (__main__:function for one of the script's own)"
-    return f"No step was marked{why}. Mark them with `with coldstep.step():`, or run {how}."
+    why, ask = (f", and none inferred: {inference.why}", inference.ask) if inference is not None else ("", None)
+    step = "module:function (__main__:function for one of the script's own)" if ask is None else ask
+    return f"No step was marked{why}. Mark them with `with coldstep.step():`, or run with --step {step}."
 
 
 def cause(row: Recompile) -> str:
@@ -95,9 +92,10 @@ def mechanisms(row: Recompile) -> str:
 
 def other_changes(row: Recompile) -> list[str]:
     """What else differed, where the evidence does not show it already."""
+    by_place = gathered(((each.argument, each.before, each.after), each.mechanism) for each in row.changes)
     return [
         f"{f'{listed(words)} of {argument}' if argument else listed(words)}: {before or 'none'} → {after or 'none'}"
-        for (argument, before, after), words in _by_place(row).items()
+        for (argument, before, after), words in by_place.items()
         if (argument, before, after) != (row.argument, row.before, row.after)
         and f"{argument or words[0]}: {before} → {after}" not in row.evidence
     ]
@@ -135,17 +133,11 @@ def variant_number(trace: Trace, row: Compile) -> str:
     """Which of the variants that are kept of its function a compile is; where the trace did not see the first, the
     framework may know."""
     own = kept_with(trace, row)
-    kept, cleared = [], 0
-    for each in trace.compiles:
-        if is_variant(each) and (of := kept_with(trace, each))[:2] == own[:2]:
-            if of == own:
-                kept.append(each)
-            elif each.variant.n < row.variant.n:
-                cleared += 1
-    number = row.variant.n - cleared
-    if not any(
-        each.variant.n == 1 and each.reason == "recompile" and not trace.details[each.id].previous for each in kept
-    ):
+    known = [(each, kept_with(trace, each)) for each in trace.compiles if is_variant(each)]
+    number = row.variant.n
+    number -= sum(of[:2] == own[:2] and of != own and each.variant.n < row.variant.n for each, of in known)
+    firsts = (each for each, of in known if of == own and each.variant.n == 1)
+    if not any(each.reason == "recompile" and not trace.details[each.id].previous for each in firsts):
         return str(number)
     room = trace.details[row.id].room
     return str(row.variant.limit - room) if row.variant.limit and room is not None else f"{number + 1} or later"
@@ -154,13 +146,8 @@ def variant_number(trace: Trace, row: Compile) -> str:
 def disk_caches(trace: Trace, interval: int) -> str:
     """What the caches on disk that were on did for the compiles of an interval; nothing where all were off."""
     compiled = set(trace.intervals[interval].compiles)
-    layers = gathered(
-        (cache.layer, cache)
-        for row in trace.compiles
-        if row.id in compiled
-        for cache in row.caches
-        if cache.state in ("hit", "miss")
-    )
+    caches = (cache for row in trace.compiles if row.id in compiled for cache in row.caches)
+    layers = gathered((cache.layer, cache) for cache in caches if cache.state in ("hit", "miss"))
     parts = []
     for layer, rows in layers.items():
         hits = sum(row.state == "hit" for row in rows)
@@ -176,7 +163,8 @@ def unseen_execution(trace: Trace, own: Steps, steady: Steps) -> str | None:
     """That the execution of the steady steps is not, or not all, among their phases, and why; None where it is."""
     indices = {row.index for row in own.alone()}
     kind = (own[0].process, own[0].name)
-    if any(row.kind == "dispatch_timed" and _kind(trace, row.interval) == kind for row in trace.findings):
+    hasty = [row.interval for row in trace.findings if row.kind == "dispatch_timed" and row.interval is not None]
+    if any((trace.intervals[index].process, trace.intervals[index].name) == kind for index in hasty):
         seen_in_part = "execute" in total(steady.parts)
         return f"not {'waited for' if seen_in_part else 'observed'} (no coldstep.wait in the step)"
     compiles = [row for row in trace.compiles if any(segment.interval in indices for segment in row.segments)]
@@ -209,11 +197,6 @@ def executing(steps: Steps) -> Steps:
         elif part.phases.get("execute", 0) * _WAIT_FACTOR >= part.wall_ns:
             executed.add(part)
     return executed
-
-
-def _kind(trace: Trace, index: int | None) -> tuple[int, str | None] | None:
-    row = trace.intervals[index] if index is not None else None
-    return (row.process, row.name) if row is not None else None
 
 
 def how_it_ended(trace: Trace) -> Iterator[str]:
@@ -274,8 +257,3 @@ def never_imported(trace: Trace) -> list[str]:
     own = {stack.collector: stack.packages[0] for stack in trace.vocabulary.stacks.values()}
     there = {name for process in trace.processes for name in process.versions}
     return [name for name in dict.fromkeys(own.get(name) or package_of(name) for name in absent) if name not in there]
-
-
-def _by_place(row: Recompile) -> dict[tuple[str | None, str | None, str | None], list[str]]:
-    """The mechanisms of what differed, by argument, before and after."""
-    return gathered(((each.argument, each.before, each.after), each.mechanism) for each in row.changes)

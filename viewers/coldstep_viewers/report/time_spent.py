@@ -67,9 +67,8 @@ def _ledger(before: tuple[int, str, int] | None, stretches: list[Stretch], every
     whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches) or 1
     if before is not None:
         ns, what, own = before
-        yield _stretch(
-            "before the trace", ns, whole, what if every or not own else f"{what}; coldstep itself {duration(own)}"
-        )
+        note = what if every or not own else f"{what}; coldstep itself {duration(own)}"
+        yield _stretch("before the trace", ns, whole, note)
         if own and every:
             yield _phase(OURS.phase("coldstep"), own, Share(own / ns))
     for stretch in stretches:
@@ -157,10 +156,9 @@ def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Itera
         return
     compiles = {row.id: row for row in trace.compiles}
     arguments = {row.compile: row.argument for row in trace.recompiles}
-    kinds = gathered(
-        ((each.cause, arguments.get(each.compile or "") or each.cause or each.advice), each) for each in causes
-    )
-    for first, *others in list(kinds.values())[:_MAX_CAUSES]:
+    about = ((arguments.get(each.compile or "") or each.cause or each.advice, each) for each in causes)
+    kinds = [*gathered(((each.cause, what), each) for what, each in about).values()]
+    for first, *others in kinds[:_MAX_CAUSES]:
         if not others:
             yield first.text, ""
             continue
@@ -169,7 +167,7 @@ def _unsettling(trace: Trace, causes: list[SettlingCause], every: bool) -> Itera
         where = in_steps(each.step for each in others)
         cost = f"; {cost}" if (cost := ranged([row.wall_ns for row in rows])) else ""
         yield f"{first.text}; and {len(others)} like it{where}{functions and f': {functions}'}{cost}", ""
-    if rest := [each for kind in list(kinds.values())[_MAX_CAUSES:] for each in kind]:
+    if rest := [each for kind in kinds[_MAX_CAUSES:] for each in kind]:
         by_cause = Counter(each.cause or _no_recompile(compiles.get(each.compile or "")) for each in rest)
         more = listed(f"{n} ({cause})" for cause, n in by_cause.most_common())
         yield f"and {len(rest)} more: {more}; --all has them", "aside"

@@ -4,6 +4,7 @@ proves it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
 from coldstep._util.figures import count, duration, listed, numbers
@@ -14,7 +15,19 @@ from coldstep.model import Cache, Compile, Finding, GraphBreak, Location, Recomp
 from coldstep.rows.intervals import kinds
 from coldstep.vocabulary import CACHES
 from coldstep_viewers.report import after_ready
-from coldstep_viewers.report.document import GAP, Block, Line, Paragraph, Part, Span, Style, Table, line, paragraph
+from coldstep_viewers.report.document import (
+    GAP,
+    Block,
+    Cell,
+    Line,
+    Paragraph,
+    Part,
+    Span,
+    Style,
+    Table,
+    line,
+    paragraph,
+)
 from coldstep_viewers.report.folding import (
     alike_rows,
     costs,
@@ -82,10 +95,7 @@ def compiled(trace: Trace, every: bool) -> Iterator[Part]:
     dearest = sorted(alike.items(), key=lambda item: -sum(row.wall_ns for row in item[1]))
     shown = dearest if every else dearest[:_MOST_COMPILED]
     if shown:
-        yield Table("~>~", [
-            [line(function, "strong"), line(_compiled_in(group)), line(_compiled_times(group, about))]
-            for (function, about), group in shown
-        ])  # fmt: skip
+        yield Table("~>~", [_compiled_row(function, about, group) for (function, about), group in shown])
     if len(shown) < len(dearest):
         yield paragraph(f"and {len(dearest) - len(shown)} more; --all has them", "aside")
 
@@ -112,14 +122,11 @@ def _cache_answer(row: Cache) -> str:
     return f"{CACHES.get(row.layer, row.layer)}: {row.state}{kept}{why}"
 
 
-def _compiled_in(group: list[Compile]) -> str:
+def _compiled_row(function: str, about: str, group: list[Compile]) -> list[Cell]:
     ns = sum(row.wall_ns for row in group)
-    return duration(ns) if ns > len(group) else ""
-
-
-def _compiled_times(group: list[Compile], about: str) -> str:
     times = count(len(group), "time") if len(group) > 1 else ""
-    return ", ".join(filter(None, (times, about)))
+    took, words = duration(ns) if ns > len(group) else "", ", ".join(filter(None, (times, about)))
+    return [line(function, "strong"), line(took), line(words)]
 
 
 def recompiles(trace: Trace, every: bool, above: Numbers) -> Iterator[Part]:
@@ -129,17 +136,13 @@ def recompiles(trace: Trace, every: bool, above: Numbers) -> Iterator[Part]:
     rows: list[Finding | Recompile] = [*offenders, *(row for row in trace.recompiles if row.id not in together)]
     rows, where = (rows, {}) if every else told_once(trace, rows)
     rows.sort(key=lambda row: -row.cost_ns)
-    groups = alike_rows(rows, every, lambda row: kind_of_recompile(trace, row))
-    yield from _blocks(
-        dearest_first(groups),
-        lambda row: (
-            _again(trace, row, where.get(row.id, ""), above)
-            if isinstance(row, Finding)
-            else _recompile(trace, row, where.get(row.id, ""), above)
-        ),
-        lambda row: _whose(trace, row),
-        lambda rows: _in_all(trace, rows),
-    )
+    groups = dearest_first(alike_rows(rows, every, partial(kind_of_recompile, trace)))
+
+    def block(row: Finding | Recompile) -> Block:
+        made: Callable[..., Block] = _again if isinstance(row, Finding) else _recompile
+        return made(trace, row, where.get(row.id, ""), above)
+
+    yield from _blocks(groups, block, partial(_whose, trace), partial(_in_all, trace))
     yield from _more(trace, RECOMPILES)
 
 
@@ -158,13 +161,12 @@ def others(trace: Trace, every: bool, above: Numbers) -> Iterator[Part]:
     stepped = bool(kinds(trace.intervals))
     for row in trace.findings:
         kind = trace.vocabulary.findings.get(row.kind)
-        is_shown = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
-        if is_shown and (row.kind != "eager_compiles" or (row.severity == "note" and stepped)):
-            continue
-        if row.id not in above or (_more_evidence(row) and row.kind != "repeat_offender"):
-            rows.append(row)
+        is_told = (kind is not None and kind.told) or _is_of_recompiles(trace, row)
+        is_shown = is_told and (row.kind != "eager_compiles" or (row.severity == "note" and stepped))
+        is_new = row.id not in above or (_more_evidence(row) and row.kind != "repeat_offender")
+        rows += [row] if is_new and not is_shown else []
     groups = alike_rows(rows, every, kind_of_finding)
-    yield from _blocks(groups, lambda row: _finding(trace, row, above), lambda row: _seen(trace, row))
+    yield from _blocks(groups, lambda row: _finding(trace, row, above), partial(_seen, trace))
 
 
 def _blocks(
