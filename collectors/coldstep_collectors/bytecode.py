@@ -6,7 +6,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Iterator, Sequence
 from dis import Instruction
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType
 
 from coldstep._util.expressions import expression
@@ -40,9 +40,15 @@ class Access(NamedTuple):
 
 def accesses(step: Instruction) -> Iterator[Access]:
     """The variables that an instruction loads, stores or deletes, in this order."""
-    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    for (verb, scope), name in zip(_ACCESS.findall(step.opname), names, strict=False):
-        yield Access(verb, scope, name)
+    if kinds := _kinds(step.opname):
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        for (verb, scope), name in zip(kinds, names, strict=False):
+            yield Access(verb, scope, name)
+
+
+@cache
+def _kinds(opname: str) -> list[tuple[str, str]]:
+    return _ACCESS.findall(opname)
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ import dis
 import weakref
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -68,7 +69,7 @@ class _Place:
         elif self.form is forms.GLOBAL:
             value = function.__globals__.get(root, _MISSING)
         else:
-            value = dict(closure(function)).get(root, _MISSING)
+            value = next((value for name, value in closure(function) if name == root), _MISSING)
         if not attribute or value is _MISSING or value is None:
             return value if not attribute else _MISSING
         return held(value).get(self.key or attribute, _MISSING)
@@ -230,15 +231,23 @@ def _attributes(value: Any) -> Mapping[str, Any]:
     return {} if is_code else held(value)
 
 
-def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANGES_IT) -> Iterator[tuple[Form, str]]:
+@lru_cache(maxsize=256)  # a function that is made anew each time has one code
+def _reads(
+    code: CodeType, own: str | None, changes_it: tuple[str, ...] = _CHANGES_IT
+) -> tuple[tuple[Form, str], ...]:
     """The names that a function reads from outside its arguments, and the attributes of what they hold; `own` is the
     object whose method it is. An attribute of the names `changes_it` reads nothing."""
+    return (*_names_read(code, own, changes_it),)
+
+
+def _names_read(code: CodeType, own: str | None, changes_it: Collection[str]) -> Iterator[tuple[Form, str]]:
     steps = list(dis.get_instructions(code))
+    touched = [[*accesses(step)] for step in steps]
     written = {step.argval for step in steps if step.opname in _WRITES}
-    if any((each.verb, each.name) == ("STORE", own) for step in steps for each in accesses(step)):
+    if any((each.verb, each.name) == ("STORE", own) for row in touched for each in row):
         own = None  # the name is another object's then
-    for step, follows in zip(steps, [*steps[1:], None], strict=True):
-        read = [each for each in accesses(step) if each.verb == "LOAD"]
+    for row, follows in zip(touched, [*steps[1:], None], strict=True):
+        read = [each for each in row if each.verb == "LOAD"]
         for each in read:
             form = forms.ATTRIBUTE if each.name == own else _FORMS.get(each.scope)
             if form is None or each.name in written:
@@ -251,7 +260,7 @@ def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANG
                 yield form, f"{each.name}.{follows.argval}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _reads(constant, own if own in constant.co_freevars else None, changes_it)
+            yield from _names_read(constant, own if own in constant.co_freevars else None, changes_it)
 
 
 def _place_of(code: CodeType) -> str:

@@ -10,6 +10,7 @@ import gc
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -61,12 +62,9 @@ class Form(NamedTuple):
             if isinstance(value, (type, ModuleType)):
                 return has_fields(value, self.has)
             codes = [function.__code__ for function in _behind(value)]
-            return any({*self.has} <= {*variables(code)} and self._is_said_by(code) for code in codes)
+            return any({*self.has} <= {*variables(code)} and _says(code, self.says) for code in codes)
         except our_errors():  # an object of the framework's that answers in its own way
             return False
-
-    def _is_said_by(self, code: CodeType) -> bool:
-        return not self.says or {*self.says} <= {*_said_by(code)}  # thousands of names, in all of PyTorch's forms
 
 
 class Hook:
@@ -175,6 +173,11 @@ def code_of(owner: Any, path: str) -> CodeType | None:
 def variables(code: CodeType) -> tuple[str, ...]:
     """The local variables of a function, those shared with functions within or around it included."""
     return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+
+
+@lru_cache(maxsize=256)  # some are asked for at each compile
+def _says(code: CodeType, words: tuple[str, ...]) -> bool:
+    return not words or {*words} <= {*_said_by(code)}  # thousands of names, in all of PyTorch's forms
 
 
 def _said_by(code: CodeType) -> Iterator[str]:

@@ -81,6 +81,8 @@ class _Open:
     """Of a trace: the one that it is a part of."""
     rest: str | None = None
     """The parameter of a traced function that takes any number of arguments."""
+    in_method: bool = False
+    """Whether a library's method runs it, as a Keras model's does."""
     inputs: Any = None
     """What a first call was given: for use inside the hook only."""
 
@@ -199,7 +201,8 @@ class TensorFlow:
         parts = self._describer.parts(tracing.parts(), frame)
         of = instance_of(layers), self._describer.places, self._numbers
         captures = Captures(layers, *of, parts, set_up=tracing.set_up())
-        about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
+        method = self._describer.running_method(frame)
+        about = self._describer.describe(tracing, method, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None
         compile = self._compile_of(tracing, about, captures if is_watched else None)
         compile.traced += 1
@@ -211,7 +214,7 @@ class TensorFlow:
         if compile.made:
             args["variables"] = compile.made
         opened = self._open(ns, compile, args, TRACE)
-        opened.rest, opened.parent = tracing.rest(), parent
+        opened.rest, opened.parent, opened.in_method = tracing.rest(), parent, method is not None
         thread.traces.append(opened)
         self._being_traced[graph] = compile
         return opened
@@ -239,7 +242,7 @@ class TensorFlow:
         if (operations := private.operations(concrete)) is not None:
             made["operations"] = {"func_graph": operations}
         is_users = compile.about["origin"] == "user" and parent is None
-        if is_users:
+        if is_users and opened.in_method:
             made |= self._again.about(self._describer.running_model(sys._getframe(1)))
         self._close(ns, opened, made)
         if is_users:

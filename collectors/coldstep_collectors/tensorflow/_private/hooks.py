@@ -475,7 +475,8 @@ def operations(concrete: Any) -> int | None:
 
 def computes_gradients(concrete: Any) -> bool:
     """Whether a concrete function's graph holds operations of a gradient tape's."""
-    return any(operation.name.startswith("gradient_tape/") for operation in concrete.graph.get_operations())
+    operations = reversed(concrete.graph.get_operations())  # the last of a step are its gradients
+    return any(operation.name.startswith("gradient_tape/") for operation in operations)
 
 
 def lookup(caller: FrameType) -> tuple[Any, Any, Any] | None:
