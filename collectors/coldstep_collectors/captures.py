@@ -105,24 +105,25 @@ class Captures:
     ) -> None:
         self._numbers = numbers
         self._later = later
-        self._places: list[_Place] = []
+        found: list[tuple[_Place, Any]] = []
         function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
         if function is not None:
             seen: set[CodeType] = set()
-            self._add(function, owner, places, _INNER_FUNCTIONS, seen)
+            self._add(found, function, owner, places, _INNER_FUNCTIONS, seen)
             for name, part in (parts or {}).items():
                 of = weakref.ref(function), _weak(part)
-                self._places.append(_Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable"))
+                trains = _Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable")
+                found.append((trains, trains.read()))
                 if isinstance(call := getattr(type(part), "call", None), FunctionType):
-                    self._add(call, part, places, _INNER_FUNCTIONS, seen)
+                    self._add(found, call, part, places, _INNER_FUNCTIONS, seen)
             if set_up is not None:
                 of = weakref.ref(function), _weak(set_up)
-                self._places.append(_Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights"))
-        del self._places[_MOST:]
-        for place in self._places:
-            value = place.read()
+                weights = _Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights")
+                found.append((weights, weights.read()))
+        del found[_MOST:]
+        for place, value in found:
             place.was, place.is_optimizer = self._text(value), is_optimizer(value)
-        self._places = [place for place in self._places if place.was]
+        self._places = [place for place, _ in found if place.was]
 
     def context(self) -> dict[str, str]:
         """The values, as a signature's context has them."""
@@ -158,12 +159,21 @@ class Captures:
                 self._places.remove(place)
         return stale
 
-    def _add(self, function: FunctionType, owner: Any, places: Places, depth: int, seen: set[CodeType]) -> None:
+    def _add(
+        self,
+        found: list[tuple[_Place, Any]],
+        function: FunctionType,
+        owner: Any,
+        places: Places,
+        depth: int,
+        seen: set[CodeType],
+    ) -> None:
+        """Add the places that a function reads, and their values."""
         code = function.__code__
         if depth == 0 or code in seen or not places.is_users(absolute(code.co_filename)):
             return
         seen.add(code)
-        known = {(place.form, place.name) for place in self._places}
+        known = {(place.form, place.name) for place, _ in found}
         own = code.co_varnames[0] if owner is not None and code.co_argcount else None
         inner: list[tuple[Any, Any]] = []
         for form, name in _named(function, own, owner) if self._later else _reads(code, own):
@@ -172,14 +182,14 @@ class Captures:
             if isinstance(value, FunctionType):
                 inner.append((value, None))
                 if self._later and form is forms.ATTRIBUTE and (form, name) not in known:
-                    self._places.append(place)
+                    found.append((place, value))
             elif isinstance(value, MethodType):
                 inner.append((value.__func__, value.__self__))
             elif value is not _MISSING and (form, name) not in known:
-                self._places.append(place)
+                found.append((place, value))
         for each, its in inner:
             if isinstance(each, FunctionType):
-                self._add(each, its, places, depth - 1, seen)
+                self._add(found, each, its, places, depth - 1, seen)
 
     def _text(self, value: Any) -> str:
         """A value that tracing reads as Python; "" for whatever cannot be told from another."""
@@ -232,9 +242,7 @@ def _attributes(value: Any) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=256)  # a function that is made anew each time has one code
-def _reads(
-    code: CodeType, own: str | None, changes_it: tuple[str, ...] = _CHANGES_IT
-) -> tuple[tuple[Form, str], ...]:
+def _reads(code: CodeType, own: str | None, changes_it: tuple[str, ...] = _CHANGES_IT) -> tuple[tuple[Form, str], ...]:
     """The names that a function reads from outside its arguments, and the attributes of what they hold; `own` is the
     object whose method it is. An attribute of the names `changes_it` reads nothing."""
     return (*_names_read(code, own, changes_it),)

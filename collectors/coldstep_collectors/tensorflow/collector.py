@@ -197,10 +197,10 @@ class TensorFlow:
             return None  # a part of the making of variables
         ns = now()
         parent = thread.traces[-1].compile if thread.traces else self._around()
-        layers = tracing.layers()
-        parts = self._describer.parts(tracing.parts(), frame)
+        layers, model = tracing.layers(), tracing.model()
+        parts = self._describer.parts(keras_models.layers_of(model), frame)
         of = instance_of(layers), self._describer.places, self._numbers
-        captures = Captures(layers, *of, parts, set_up=tracing.set_up())
+        captures = Captures(layers, *of, parts, set_up=keras_models.set_up_of(model))
         method = self._describer.running_method(frame)
         about = self._describer.describe(tracing, method, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None

@@ -48,9 +48,7 @@ class Describer:
         self._objects = Numbers()
         self._graphs = Numbers()
 
-    def describe(
-        self, tracing: Tracing, owner: FrameType | None, captured: dict[str, str], *, inner: bool
-    ) -> Args:
+    def describe(self, tracing: Tracing, owner: FrameType | None, captured: dict[str, str], *, inner: bool) -> Args:
         """Everything that is known as a trace begins; `owner` is the `running_method`, `captured` what the function
         holds, `inner` whether another trace is under way around it."""
         layers = tracing.layers()

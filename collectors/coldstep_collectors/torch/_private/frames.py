@@ -128,7 +128,8 @@ _MARKS = {
 
 def marks(tensor: Any) -> str:
     """The marks of `mark_dynamic` and its like on a tensor: "dimension 0 dynamic", empty for nothing."""
-    own = object.__getattribute__(tensor, "__dict__")
+    if not (own := object.__getattribute__(tensor, "__dict__")):
+        return ""
     texts = []
     for words, hook in _MARKS.items():
         for name in (form.says[0] for form in hook.forms):
@@ -139,7 +140,9 @@ def marks(tensor: Any) -> str:
 
 def is_result(tensor: Any) -> bool:
     """Whether a compiled function had returned `tensor`, as far as its history shows."""
-    return type(tensor.grad_fn).__name__ in {f"{form.says[0]}Backward" for form in names.RESULT.forms}
+    if (made_by := tensor.grad_fn) is None:
+        return False
+    return type(made_by).__name__ in {f"{form.says[0]}Backward" for form in names.RESULT.forms}
 
 
 def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:

@@ -85,7 +85,7 @@ def phase_of(name: str, enclosing: Collection[str]) -> str | None:
     """The ledger's phase for a span, by its name and those of the spans that are open; None for a span that is not
     known: its time stays with what encloses it. A generated module is loaded as it is made, and from the cache. While
     choices are compiled and timed, all is autotuning."""
-    if any(each.endswith(_TUNES) for each in (name, *enclosing)):
+    if _tunes(name) or any(map(_tunes, enclosing)):
         return AUTOTUNE
     return _own_phase(name, enclosing)
 
@@ -94,7 +94,11 @@ def compiles_a_choice(name: str, enclosing: Collection[str]) -> bool:
     """Whether a span is the compiling in an autotuning, and not the timing."""
     if name.endswith(_TUNES):
         return name.endswith(_TUNES[1])
-    return any(each.endswith(_TUNES) for each in enclosing) and _own_phase(name, enclosing) in _BUILDS
+    return any(map(_tunes, enclosing)) and _own_phase(name, enclosing) in _BUILDS
+
+
+def _tunes(name: str) -> bool:
+    return name.endswith(_TUNES)
 
 
 def times_choices(name: str) -> bool:
@@ -118,4 +122,4 @@ def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | N
         return "ahead" if name == AHEAD else "load"
     if name in BACKWARD:
         return "backward"
-    return "attempt" if _RESTART.fullmatch(name) else None
+    return "attempt" if name.startswith("compile_attempt_") and _RESTART.fullmatch(name) else None

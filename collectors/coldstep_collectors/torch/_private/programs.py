@@ -18,9 +18,9 @@ from coldstep._util.expressions import expression
 from coldstep._util.slotted import field, slotted
 from coldstep.places import absolute
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.sha import sha256
+from coldstep_collectors.sha import sha256, short
 from coldstep_collectors.torch._private import names
-from coldstep_collectors.unrolled import MOST, Line, Operation
+from coldstep_collectors.unrolled import LEAST, MOST, Line, Operation
 
 MODULE = "torch._dynamo.output_graph"
 DIVIDING = "torch._dynamo.backends.distributed"
@@ -160,17 +160,30 @@ class _Thread(threading.local):
         self.calls: list[RegionCall] = []
 
 
-def written(gm: Any, is_users: Callable[[str], bool]) -> list[Operation]:
-    """A graph's first operations, with the lines of the user's that each comes from."""
+Written = list[tuple[str, str, list[str], str]]
+"""A graph's first operations: what each does, PyTorch's text of where it comes from, what of the graph's inputs it
+reads, and the shape of its result."""
+
+
+def written(gm: Any) -> Written:
+    """Those of a graph, none of one that is too short for a loop; nothing of PyTorch's is kept."""
     nodes = [node for node in gm.graph.nodes if node.op.startswith("call_")][:MOST]
     return [
-        Operation(
+        (
             str(getattr(node.target, "__name__", node.target)),
-            [line for line in _lines(node.stack_trace or "") if is_users(line[0])],
+            node.stack_trace or "",
             [each.name for each in node.all_input_nodes if each.op in ("placeholder", "get_attr")],
             str(getattr(node.meta.get("example_value"), "shape", "")),
         )
-        for node in nodes
+        for node in (nodes if len(nodes) >= LEAST else ())
+    ]
+
+
+def of_users(written: Written, is_users: Callable[[str], bool]) -> list[Operation]:
+    """The same operations, with the lines of the user's that each comes from."""
+    return [
+        Operation(name, [line for line in _lines(stack) if is_users(line[0])], inputs, shape)
+        for name, stack, inputs, shape in written
     ]
 
 
@@ -196,16 +209,16 @@ class _Normal:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._hash = sha256(b"1")
+        self._said = ["1"]
         self._symbols: dict[str, int] = {}
 
     def say(self, *words: object) -> None:
         """Words, with a mark at their end, so that no two sayings read alike."""
-        self._hash.update("\x1f".join(map(str, words)).encode("utf-8", "replace") + b"\x1e")
+        self._said += "\x1f".join(map(str, words)), "\x1e"
 
     def digest(self) -> str:
         """16 hex digits for all that was added."""
-        return self._hash.hexdigest()[:16]
+        return short("".join(self._said))
 
     def graph(self, gm: Any, depth: int) -> None:
         """Node by node."""
@@ -258,6 +271,11 @@ class _Normal:
 
     def _value(self, value: Any) -> str:
         torch = self._torch
+        if isinstance(value, _PLAIN) or value is None:  # most of them
+            text = repr(value)
+            if len(text) > _MAX_CONSTANT_BYTES:
+                text = sha256(text.encode("utf-8", "replace")).hexdigest()
+            return f"{type(value).__name__} {text}"
         if isinstance(value, torch.Tensor):
             sizes = ",".join(map(self._size, value.shape))
             strides = ",".join(map(self._size, value.stride())) if value.layout == torch.strided else str(value.layout)
@@ -267,11 +285,6 @@ class _Normal:
             return str(value.type)
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self._size(value)
-        if isinstance(value, (bool, int, float, complex, str, bytes)) or value is None:
-            text = repr(value)
-            if len(text) > _MAX_CONSTANT_BYTES:
-                text = sha256(text.encode("utf-8", "replace")).hexdigest()
-            return f"{type(value).__name__} {text}"
         if type(value).__module__.partition(".")[0] == "torch" and type(value).__name__ in _PRINTED:
             return str(value)
         return _qualified(value)
@@ -283,6 +296,7 @@ class _Normal:
         return f"s{self._symbols.setdefault(str(size), len(self._symbols))}"
 
 
+_PLAIN = (bool, int, float, complex, str, bytes)
 _PRINTED = ("dtype", "layout", "memory_format")
 
 
