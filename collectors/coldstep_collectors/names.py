@@ -79,10 +79,11 @@ class Hook:
     first. `of` is a name that it belongs to: where that is not there either, nothing is unseen.
     """
 
-    __slots__ = ("_files", "forms", "of", "unseen")
+    __slots__ = ("_files", "_read", "forms", "of", "unseen")
 
     def __init__(self, unseen: str | None, *forms: Form, of: str = "") -> None:
         self.unseen, self.forms, self.of = unseen, forms, of
+        self._read = [form.says or form.has for form in forms if form.says or form.has]
         self._files: dict[str, tuple[str, ...]] = {}  # by the names of functions, where these are looked for
 
     def form(self) -> Form | None:
@@ -93,9 +94,10 @@ class Hook:
         """What stands at the path of the newest form that is here; None where none is."""
         return next((value for form in self.forms if (value := form.found()) is not _ABSENT), None)
 
-    def local(self, frame: FrameType | None) -> tuple[Any, ...]:
-        """The local variables that are read of a frame; empty where it has them in no form."""
-        local: Mapping[str, Any] = frame.f_locals if frame is not None else {}
+    def local(self, frame: FrameType | Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """The local variables that are read of a frame, or of a frame's `f_locals`; empty where it has them in no
+        form."""
+        local: Mapping[str, Any] = (frame.f_locals if isinstance(frame, FrameType) else frame) or {}
         for form in self.forms:
             if form.has and all(map(local.__contains__, form.has)):
                 return tuple(map(local.__getitem__, form.has))
@@ -103,12 +105,16 @@ class Hook:
 
     def attributes(self, thing: Any) -> tuple[Any, ...]:
         """The attributes that are read of an object; empty where it has them in no form."""
-        return tuple(getattr(thing, name) for name in self.read_of(thing))
+        for read in self._read:
+            try:
+                return tuple([getattr(thing, name) for name in read])
+            except AttributeError:
+                continue
+        return ()
 
     def read_of(self, thing: Any) -> tuple[str, ...]:
         """Their names."""
-        forms = (form.says or form.has for form in self.forms)
-        return next((read for read in forms if read and all(hasattr(thing, name) for name in read)), ())
+        return next((read for read in self._read if all(hasattr(thing, name) for name in read)), ())
 
     def on_stack(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame, from this one outwards, of a function at one of the paths."""

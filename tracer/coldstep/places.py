@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import takewhile
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
@@ -157,9 +158,11 @@ class Places:
             return "eager", True
         if path.startswith(self._packages) or path.endswith(_BACKPORT) or path.startswith(_own_folders()):
             return "library", True
-        if _MADE.search(path):
+        if any(word in path for word in _words_of_made()) and _MADE.search(path):
             return "library", True
-        if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
+        if (
+            "/site-packages/" in path or "/dist-packages/" in path
+        ):  # below the standard library, where there is no virtual environment
             return "user" if is_own(path) else "library", False
         return ("library", True) if path.startswith(_standard()) else ("user", False)
 
@@ -283,6 +286,13 @@ def _standard() -> tuple[str, ...]:
     folders = [os.path.dirname(os.__file__)]
     folders += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
     return tuple(os.path.join(folder, "") for folder in dict.fromkeys(folders))
+
+
+@cache
+def _words_of_made() -> list[str]:
+    """Of what `_MADE` finds, how each begins: without one of these it need not be compiled."""
+    beginnings = (takewhile(lambda each: each.isalnum() or each in "/_", stack.generated) for stack in STACKS)
+    return ["".join(each) for each, stack in zip(beginnings, STACKS, strict=True) if stack.generated]
 
 
 def _own_folders() -> tuple[str, ...]:

@@ -433,18 +433,18 @@ def _placed(placements: Any, mesh: Any) -> str:
 
 def _is_contiguous(tensor: Any) -> bool:
     """Whether a tensor's strides are as usual, those of dimensions of size 1 included: guards look at them, too."""
-    if not all(type(size) is int for size in tensor.shape):
+    sizes, step = tensor.shape, 1
+    if {*map(type, sizes)} - {int}:
         return bool(tensor.is_contiguous())
-    strides: list[int] = []
-    step = 1
-    for size in reversed(tensor.shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(tensor.stride()) == tuple(reversed(strides))
+    for size, stride in zip(reversed(sizes), reversed(tensor.stride()), strict=True):
+        if stride != step:
+            return False
+        step *= size or 1
+    return True
 
 
 def _dimensions(sizes: Any) -> str:
-    return ",".join(str(size) if type(size) is int else "?" for size in sizes)
+    return ",".join([str(size) if type(size) is int else "?" for size in sizes])
 
 
 def short(qualname: str) -> str:

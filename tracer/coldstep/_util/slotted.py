@@ -102,10 +102,12 @@ def _defaults(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Defaul
     defaults: Defaults = {}
     for name in names:
         value = body.get(name, _MISSING)
-        about = value.about if isinstance(value, _Field) else {"default": value}
-        if not about.keys() <= {"default", "default_factory"}:
+        if not isinstance(value, _Field):
+            defaults[name] = value, _MISSING
+        elif value.about.keys() <= {"default", "default_factory"}:
+            defaults[name] = value.about.get("default", _MISSING), value.about.get("default_factory", _MISSING)
+        else:
             return None
-        defaults[name] = about.get("default", _MISSING), about.get("default_factory", _MISSING)
     return defaults
 
 

@@ -440,8 +440,9 @@ def _fields(options: Any) -> dict[str, str]:
     do not hold one another."""
     build = getattr(options, "executable_build_options", None)
     texts: dict[str, str] = {}
-    for owner in (options, build):
-        for name in _names(type(owner)) if owner is not None else ():
+    for owner in filter(None, (options, build)):
+        kind: Any = type(owner)
+        for name in _names(kind):
             if (text := _plain(getattr(owner, name, None))) is not None:
                 texts.setdefault(name, text)
     return texts

@@ -24,9 +24,10 @@ _LIMITED = expression(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_si
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether a compile was refused because there are too many variants of its function."""
     kinds = type(error).__name__, str(metadata.get("fail_type"))
-    if any(_LIMIT.fullmatch(kind) for kind in kinds):
+    if any("Limit" in kind and _LIMIT.fullmatch(kind) for kind in kinds):
         return True
-    return _LIMITED.search(str(metadata.get("fail_reason"))) is not None
+    reason = str(metadata.get("fail_reason"))
+    return "limit" in reason and _LIMITED.search(reason) is not None
 
 
 def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:

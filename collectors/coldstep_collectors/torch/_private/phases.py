@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from coldstep._util.expressions import expression
 from coldstep.vocabulary import AUTOTUNE
@@ -97,6 +98,7 @@ def compiles_a_choice(name: str, enclosing: Collection[str]) -> bool:
     return any(map(_tunes, enclosing)) and _own_phase(name, enclosing) in _BUILDS
 
 
+@lru_cache(maxsize=1024)
 def _tunes(name: str) -> bool:
     return name.endswith(_TUNES)
 

@@ -223,6 +223,7 @@ class _Normal:
     def graph(self, gm: Any, depth: int) -> None:
         """Node by node."""
         numbers: dict[Any, int] = {}
+        targets: dict[int, str] = {}  # of a thousand nodes there are a few
         for number, node in enumerate(gm.graph.nodes):
             numbers[node] = number
             if node.op == "placeholder":
@@ -231,9 +232,9 @@ class _Normal:
                 self.say(node.op, *(self._form(part, numbers) for part in (node.args, node.kwargs)))
                 self._attribute(gm, str(node.target), depth)
             else:
-                self.say(
-                    node.op, _qualified(node.target), self._form(node.args, numbers), self._form(node.kwargs, numbers)
-                )
+                if (target := targets.get(id(node.target))) is None:
+                    target = targets[id(node.target)] = _qualified(node.target)
+                self.say(node.op, target, self._form(node.args, numbers), self._form(node.kwargs, numbers))
 
     def _attribute(self, gm: Any, path: str, depth: int) -> None:
         """What stands behind a name in the graph module: a graph of its own, a module, a constant."""
@@ -260,7 +261,7 @@ class _Normal:
             return f"%{numbers.get(value)}"
         if depth < _MAX_DEPTH:
             if isinstance(value, (list, tuple)):
-                return f"({','.join(self._form(item, numbers, depth + 1) for item in value)})"
+                return f"({','.join([self._form(item, numbers, depth + 1) for item in value])})"
             if isinstance(value, dict):
                 items = (f"{key}={self._form(item, numbers, depth + 1)}" for key, item in value.items())
                 return f"{{{','.join(items)}}}"
