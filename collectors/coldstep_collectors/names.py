@@ -92,7 +92,10 @@ class Hook:
 
     def find(self) -> Any:
         """What stands at the path of the newest form that is here; None where none is."""
-        return next((value for form in self.forms if (value := form.found()) is not _ABSENT), None)
+        for form in self.forms:
+            if (value := form.found()) is not _ABSENT:
+                return value
+        return None
 
     def local(self, frame: FrameType | Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The local variables that are read of a frame, or of a frame's `f_locals`; empty where it has them in no

@@ -147,8 +147,8 @@ class Describer:
         """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where
         that cannot be seen."""
         symbols = frames.symbols()
-        if symbols is None:
-            return None
+        if not symbols:  # mostly it holds none
+            return None if symbols is None else {}
         scope = Scope(self._torch, frame, self._function(frame).parameters)
         dimensions: dict[str, str] = {}
         with frames.plain_tensors():
@@ -284,7 +284,8 @@ class Describer:
                     elif not isinstance(part, (torch.nn.Module, ModuleType)):
                         inputs.append({"argument": path, "type": self._type(part)})
                     if isinstance(part, torch.Tensor):
-                        context |= self._unusual(path, part)
+                        if unusual := self._unusual(path, part):
+                            context |= unusual
                         if frames.is_result(part):
                             fed_back.append(path)
         return inputs, context, fed_back

@@ -110,9 +110,12 @@ def times_choices(name: str) -> bool:
 
 def _own_phase(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
-    if phase is None:
-        return next((named for prefix, named in _PHASE_PREFIXES.items() if name.startswith(prefix)), None)
-    return phase
+    return _of_prefix(name) if phase is None else phase
+
+
+@lru_cache(maxsize=1024)
+def _of_prefix(name: str) -> str | None:
+    return next((named for prefix, named in _PHASE_PREFIXES.items() if name.startswith(prefix)), None)
 
 
 def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:
