@@ -6,17 +6,14 @@ from __future__ import annotations
 import dis
 from collections.abc import Iterator, Sequence
 from dis import Instruction
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from types import CodeType
 
-from coldstep._util.expressions import expression
 from coldstep.named_tuple import NamedTuple
 
-# Python 3.11: "LOAD_FAST"
-# Python 3.11: "LOAD_CLASSDEREF"
-# Python 3.12: "LOAD_FROM_DICT_OR_DEREF"
-# Python 3.13: "STORE_FAST_LOAD_FAST"
-_ACCESS = expression(r"(LOAD|STORE|DELETE)_(?:CLASS|FROM_DICT_OR_)?(FAST|NAME|GLOBAL|DEREF)")
+_VERBS = ("LOAD", "STORE", "DELETE")
+_SCOPES = ("FAST", "NAME", "GLOBAL", "DEREF")
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 _ENDS = (
     "JUMP_FORWARD",
@@ -40,9 +37,19 @@ class Access(NamedTuple):
 
 def accesses(step: Instruction) -> Iterator[Access]:
     """The variables that an instruction loads, stores or deletes, in this order."""
-    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-    for (verb, scope), name in zip(_ACCESS.findall(step.opname), names, strict=False):
-        yield Access(verb, scope, name)
+    if kinds := _kinds(step.opname):
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        for (verb, scope), name in zip(kinds, names, strict=False):
+            yield Access(verb, scope, name)
+
+
+@cache
+def _kinds(opname: str) -> list[tuple[str, str]]:
+    """What an instruction does with each variable, and of which scope: of Python 3.11's LOAD_FAST and LOAD_CLASSDEREF,
+    of 3.12's LOAD_FROM_DICT_OR_DEREF, of 3.13's STORE_FAST_LOAD_FAST."""
+    words = opname.replace("CLASSDEREF", "DEREF").replace("FROM_DICT_OR_", "").split("_")
+    pairs = ((verb, scope) for verb, scope in pairwise(words) if verb in _VERBS)
+    return [(verb, each) for verb, scope in pairs for each in _SCOPES if scope.startswith(each)]
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ import dis
 import weakref
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -68,7 +69,7 @@ class _Place:
         elif self.form is forms.GLOBAL:
             value = function.__globals__.get(root, _MISSING)
         else:
-            value = dict(closure(function)).get(root, _MISSING)
+            value = next((value for name, value in closure(function) if name == root), _MISSING)
         if not attribute or value is _MISSING or value is None:
             return value if not attribute else _MISSING
         return held(value).get(self.key or attribute, _MISSING)
@@ -104,24 +105,25 @@ class Captures:
     ) -> None:
         self._numbers = numbers
         self._later = later
-        self._places: list[_Place] = []
+        found: list[tuple[_Place, Any]] = []
         function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
         if function is not None:
             seen: set[CodeType] = set()
-            self._add(function, owner, places, _INNER_FUNCTIONS, seen)
+            self._add(found, function, owner, places, _INNER_FUNCTIONS, seen)
             for name, part in (parts or {}).items():
                 of = weakref.ref(function), _weak(part)
-                self._places.append(_Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable"))
+                trains = _Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable")
+                found.append((trains, trains.read()))
                 if isinstance(call := getattr(type(part), "call", None), FunctionType):
-                    self._add(call, part, places, _INNER_FUNCTIONS, seen)
+                    self._add(found, call, part, places, _INNER_FUNCTIONS, seen)
             if set_up is not None:
                 of = weakref.ref(function), _weak(set_up)
-                self._places.append(_Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights"))
-        del self._places[_MOST:]
-        for place in self._places:
-            value = place.read()
+                weights = _Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights")
+                found.append((weights, weights.read()))
+        del found[_MOST:]
+        for place, value in found:
             place.was, place.is_optimizer = self._text(value), is_optimizer(value)
-        self._places = [place for place in self._places if place.was]
+        self._places = [place for place, _ in found if place.was]
 
     def context(self) -> dict[str, str]:
         """The values, as a signature's context has them."""
@@ -157,12 +159,21 @@ class Captures:
                 self._places.remove(place)
         return stale
 
-    def _add(self, function: FunctionType, owner: Any, places: Places, depth: int, seen: set[CodeType]) -> None:
+    def _add(
+        self,
+        found: list[tuple[_Place, Any]],
+        function: FunctionType,
+        owner: Any,
+        places: Places,
+        depth: int,
+        seen: set[CodeType],
+    ) -> None:
+        """Add the places that a function reads, and their values."""
         code = function.__code__
         if depth == 0 or code in seen or not places.is_users(absolute(code.co_filename)):
             return
         seen.add(code)
-        known = {(place.form, place.name) for place in self._places}
+        known = {(place.form, place.name) for place, _ in found}
         own = code.co_varnames[0] if owner is not None and code.co_argcount else None
         inner: list[tuple[Any, Any]] = []
         for form, name in _named(function, own, owner) if self._later else _reads(code, own):
@@ -171,14 +182,14 @@ class Captures:
             if isinstance(value, FunctionType):
                 inner.append((value, None))
                 if self._later and form is forms.ATTRIBUTE and (form, name) not in known:
-                    self._places.append(place)
+                    found.append((place, value))
             elif isinstance(value, MethodType):
                 inner.append((value.__func__, value.__self__))
             elif value is not _MISSING and (form, name) not in known:
-                self._places.append(place)
+                found.append((place, value))
         for each, its in inner:
             if isinstance(each, FunctionType):
-                self._add(each, its, places, depth - 1, seen)
+                self._add(found, each, its, places, depth - 1, seen)
 
     def _text(self, value: Any) -> str:
         """A value that tracing reads as Python; "" for whatever cannot be told from another."""
@@ -230,15 +241,21 @@ def _attributes(value: Any) -> Mapping[str, Any]:
     return {} if is_code else held(value)
 
 
-def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANGES_IT) -> Iterator[tuple[Form, str]]:
+@lru_cache(maxsize=256)  # a function that is made anew each time has one code
+def _reads(code: CodeType, own: str | None, changes_it: tuple[str, ...] = _CHANGES_IT) -> tuple[tuple[Form, str], ...]:
     """The names that a function reads from outside its arguments, and the attributes of what they hold; `own` is the
     object whose method it is. An attribute of the names `changes_it` reads nothing."""
+    return (*_names_read(code, own, changes_it),)
+
+
+def _names_read(code: CodeType, own: str | None, changes_it: Collection[str]) -> Iterator[tuple[Form, str]]:
     steps = list(dis.get_instructions(code))
+    touched = [[*accesses(step)] for step in steps]
     written = {step.argval for step in steps if step.opname in _WRITES}
-    if any((each.verb, each.name) == ("STORE", own) for step in steps for each in accesses(step)):
+    if any((each.verb, each.name) == ("STORE", own) for row in touched for each in row):
         own = None  # the name is another object's then
-    for step, follows in zip(steps, [*steps[1:], None], strict=True):
-        read = [each for each in accesses(step) if each.verb == "LOAD"]
+    for row, follows in zip(touched, [*steps[1:], None], strict=True):
+        read = [each for each in row if each.verb == "LOAD"]
         for each in read:
             form = forms.ATTRIBUTE if each.name == own else _FORMS.get(each.scope)
             if form is None or each.name in written:
@@ -251,7 +268,7 @@ def _reads(code: CodeType, own: str | None, changes_it: Collection[str] = _CHANG
                 yield form, f"{each.name}.{follows.argval}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _reads(constant, own if own in constant.co_freevars else None, changes_it)
+            yield from _names_read(constant, own if own in constant.co_freevars else None, changes_it)
 
 
 def _place_of(code: CodeType) -> str:

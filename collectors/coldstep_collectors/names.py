@@ -10,6 +10,7 @@ import gc
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -36,7 +37,7 @@ class Form(NamedTuple):
     @property
     def file(self) -> str:
         """The end of the name of the file that the module is in."""
-        return self.path.partition(":")[0].replace(".", "/") + ".py"
+        return _apart(self.path)[0].replace(".", "/") + ".py"
 
     @property
     def name(self) -> str:
@@ -45,28 +46,30 @@ class Form(NamedTuple):
 
     def find(self, default: Any = None) -> Any:
         """What stands at the path; `default` where nothing does."""
-        name, _, path = self.path.partition(":")
+        name, path = _apart(self.path)
         value: Any = sys.modules.get(name, default)
-        for part in path.split(".") if path else ():
+        for part in path:
             value = getattr(value, part, default)
         return value
 
     @property
     def is_here(self) -> bool:
         """Whether this process has it, with all that is read there."""
+        return self.found() is not _ABSENT
+
+    def found(self) -> Any:
+        """What stands at the path, with all that is read there; `_ABSENT` where this process has it not."""
         try:
             value = self.find(_ABSENT)
-            if value is _ABSENT or not (self.has or self.says):
-                return value is not _ABSENT
-            if isinstance(value, (type, ModuleType)):
-                return has_fields(value, self.has)
-            codes = [function.__code__ for function in _behind(value)]
-            return any({*self.has} <= {*variables(code)} and self._is_said_by(code) for code in codes)
+            return value if value is _ABSENT or not (self.has or self.says) or self._is_in(value) else _ABSENT
         except our_errors():  # an object of the framework's that answers in its own way
-            return False
+            return _ABSENT
 
-    def _is_said_by(self, code: CodeType) -> bool:
-        return not self.says or {*self.says} <= {*_said_by(code)}  # thousands of names, in all of PyTorch's forms
+    def _is_in(self, value: Any) -> bool:
+        if isinstance(value, (type, ModuleType)):
+            return has_fields(value, self.has)
+        codes = [function.__code__ for function in _behind(value)]
+        return any({*self.has} <= {*variables(code)} and _says(code, self.says) for code in codes)
 
 
 class Hook:
@@ -76,10 +79,12 @@ class Hook:
     first. `of` is a name that it belongs to: where that is not there either, nothing is unseen.
     """
 
-    __slots__ = ("forms", "of", "unseen")
+    __slots__ = ("_files", "_read", "forms", "of", "unseen")
 
     def __init__(self, unseen: str | None, *forms: Form, of: str = "") -> None:
         self.unseen, self.forms, self.of = unseen, forms, of
+        self._read = [form.says or form.has for form in forms if form.says or form.has]
+        self._files: dict[str, tuple[str, ...]] = {}  # by the names of functions, where these are looked for
 
     def form(self) -> Form | None:
         """The newest form that is here."""
@@ -87,30 +92,42 @@ class Hook:
 
     def find(self) -> Any:
         """What stands at the path of the newest form that is here; None where none is."""
-        form = self.form()
-        return form.find() if form is not None else None
+        for form in self.forms:
+            if (value := form.found()) is not _ABSENT:
+                return value
+        return None
 
-    def local(self, frame: FrameType | None) -> tuple[Any, ...]:
-        """The local variables that are read of a frame; empty where it has them in no form."""
-        local: Mapping[str, Any] = frame.f_locals if frame is not None else {}
-        names = next((form.has for form in self.forms if form.has and all(name in local for name in form.has)), ())
-        return tuple(local[name] for name in names)
+    def local(self, frame: FrameType | Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """The local variables that are read of a frame, or of a frame's `f_locals`; empty where it has them in no
+        form."""
+        local: Mapping[str, Any] = (frame.f_locals if isinstance(frame, FrameType) else frame) or {}
+        for form in self.forms:
+            if form.has and all(map(local.__contains__, form.has)):
+                return tuple(map(local.__getitem__, form.has))
+        return ()
 
     def attributes(self, thing: Any) -> tuple[Any, ...]:
         """The attributes that are read of an object; empty where it has them in no form."""
-        return tuple(getattr(thing, name) for name in self.read_of(thing))
+        for read in self._read:
+            try:
+                return tuple([getattr(thing, name) for name in read])
+            except AttributeError:
+                continue
+        return ()
 
     def read_of(self, thing: Any) -> tuple[str, ...]:
         """Their names."""
-        forms = (form.says or form.has for form in self.forms)
-        return next((read for read in forms if read and all(hasattr(thing, name) for name in read)), ())
+        return next((read for read in self._read if all(hasattr(thing, name) for name in read)), ())
 
     def on_stack(self, frame: FrameType | None) -> FrameType | None:
         """The innermost frame, from this one outwards, of a function at one of the paths."""
-        places = [(form.name, form.file) for form in self.forms]
+        files = self._files
+        if not files:
+            for form in self.forms:
+                files[form.name] = (*files.get(form.name, ()), form.file)
         while frame is not None:
             code = frame.f_code
-            if any(code.co_name == name and code.co_filename.endswith(file) for name, file in places):
+            if code.co_name in files and code.co_filename.endswith(files[code.co_name]):
                 return frame
             frame = frame.f_back
         return None
@@ -119,6 +136,13 @@ class Hook:
     def is_missed(self) -> bool:
         """Whether something is not observed without it."""
         return self.form() is None and (not self.of or Form(self.of).is_here)
+
+
+@lru_cache(maxsize=1024)
+def _apart(path: str) -> tuple[str, list[str]]:
+    """A path's module, and the names from there on."""
+    name, _, names = path.partition(":")
+    return name, names.split(".") if names else []
 
 
 def missing(hooks: Iterable[Hook]) -> list[str]:
@@ -175,6 +199,11 @@ def code_of(owner: Any, path: str) -> CodeType | None:
 def variables(code: CodeType) -> tuple[str, ...]:
     """The local variables of a function, those shared with functions within or around it included."""
     return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+
+
+@lru_cache(maxsize=256)  # some are asked for at each compile
+def _says(code: CodeType, words: tuple[str, ...]) -> bool:
+    return not words or {*words} <= {*_said_by(code)}  # thousands of names, in all of PyTorch's forms
 
 
 def _said_by(code: CodeType) -> Iterator[str]:

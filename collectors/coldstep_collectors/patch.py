@@ -15,7 +15,7 @@ class Patch:
 
     def __init__(self, owner: Any, name: str, value: Any, stays: str | None = None) -> None:
         self._owner, self._name, self._value = owner, name, value
-        self._stays = stays or f"{name} of {owner!r:.100}, which somebody else has wrapped"
+        self._stays = stays
         self._own = name in vars(owner)
         # as the owner holds it: a static method, say, and not what asking for it gives
         self._old = vars(owner)[name] if self._own else getattr(owner, name)
@@ -28,7 +28,7 @@ class Patch:
         if self._own and there is self._old:  # the hook has put it back itself
             return None
         if there is not self._value:
-            return self._stays
+            return self._stays or f"{name} of {owner!r:.100}, which somebody else has wrapped"
         if self._own:
             setattr(owner, name, self._old)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -62,5 +63,6 @@ def _is_fixed(value: Any, depth: int) -> bool:
     return _stays(value, depth)
 
 
-def _names(code: CodeType) -> set[str]:
-    return {*code.co_names}.union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
+@lru_cache(maxsize=256)
+def _names(code: CodeType) -> frozenset[str]:
+    return frozenset(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))

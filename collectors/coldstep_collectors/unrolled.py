@@ -18,7 +18,9 @@ from coldstep_collectors.source_lines import statement_around, walked
 
 MOST = 2000
 """Operations of one program that are looked at."""
-_LEAST, _LEAST_TURNS, _LEAST_SHARE = 40, 8, 0.5
+LEAST = 40
+"""Operations of a program in which there may be a loop."""
+_LEAST_TURNS, _LEAST_SHARE = 8, 0.5
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 
 Line = tuple[str, int, str]
@@ -59,7 +61,7 @@ class _Loop:
 
 def unrolled(operations: Sequence[Operation]) -> Args | None:
     """Where the loop is, how many turns the program holds of it, and how many operations; None where there is none."""
-    if len(operations) < _LEAST or not _may_be_turns(operations):
+    if len(operations) < LEAST or not _may_be_turns(operations):
         return None
     groups: _Groups = {}
     for each in operations:  # a thousand come from a few places
@@ -109,7 +111,7 @@ def _number(per_kind: Collection[int]) -> int:
 
 def _fewest(of: int) -> float:
     """How many of a program's operations are in the loop at least."""
-    return max(_LEAST, _LEAST_SHARE * of)
+    return max(LEAST, _LEAST_SHARE * of)
 
 
 def _below(loop: _Loop, lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -116,6 +116,7 @@ def a_compilation_of_jaxs() -> Any:
     def read() -> Any:
         frame = sys._getframe(1)
         dispatch, results = internals.dispatch(frame), internals.results(frame)
+        internals.read(dispatch)
         made = internals._made(frame, internals._compilation, "executable")
         assert results is not None
         operations = jax.operations(internals.jaxpr(frame))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -225,15 +224,22 @@ class Collector(Protocol):
         """Restore every hook that is still ours; return, in words, what stays in the process (inert)."""
 
 
-@contextmanager
-def own_time(emit: Callable[[Event], None], on: str, since: int = 0) -> Iterator[None]:
+class own_time:
     """Around what takes time of coldstep's own, from `since` on, if not from now."""
-    ours = Begin(since or now(), on, "coldstep", "coldstep")
-    emit(ours)
-    try:
-        yield
-    finally:
-        emit(End(now(), ours))
+
+    __slots__ = ("_emit", "_name", "_ours", "_since")
+
+    def __init__(self, emit: Callable[[Event], None], on: str, since: int = 0) -> None:
+        self._emit, self._name, self._since = emit, on, since
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._ours = Begin(self._since or now(), self._name, "coldstep", "coldstep")
+        self._emit(self._ours)
+
+    def __exit__(self, *_: object) -> None:
+        """End, whatever has happened."""
+        self._emit(End(now(), self._ours))
 
 
 def discover(names: list[str] | None, installed: Sequence[Offer]) -> tuple[list[Collector], list[str]]:

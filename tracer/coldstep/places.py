@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import takewhile
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
@@ -155,10 +156,13 @@ class Places:
         path = absolute(file)
         if path.startswith(self._eager):
             return "eager", True
-        ours = (sys.modules[name] for name in _OURS if name in sys.modules)
-        if path.startswith((*self._packages, *_folders(ours))) or path.endswith(_BACKPORT) or _MADE.search(path):
+        if path.startswith(self._packages) or path.endswith(_BACKPORT) or path.startswith(_own_folders()):
             return "library", True
-        if _PACKAGES.match(path):  # below the standard library, where there is no virtual environment
+        if any(word in path for word in _words_of_made()) and _MADE.search(path):
+            return "library", True
+        if (
+            "/site-packages/" in path or "/dist-packages/" in path
+        ):  # below the standard library, where there is no virtual environment
             return "user" if is_own(path) else "library", False
         return ("library", True) if path.startswith(_standard()) else ("user", False)
 
@@ -284,7 +288,22 @@ def _standard() -> tuple[str, ...]:
     return tuple(os.path.join(folder, "") for folder in dict.fromkeys(folders))
 
 
+@cache
+def _words_of_made() -> list[str]:
+    """Of what `_MADE` finds, how each begins: without one of these it need not be compiled."""
+    beginnings = (takewhile(lambda each: each.isalnum() or each in "/_", stack.generated) for stack in STACKS)
+    return ["".join(each) for each, stack in zip(beginnings, STACKS, strict=True) if stack.generated]
+
+
+def _own_folders() -> tuple[str, ...]:
+    return _folders(sys.modules[name] for name in _OURS if name in sys.modules)
+
+
 def _folders(modules: Iterable[ModuleType]) -> tuple[str, ...]:
     """Where packages lie; one without a file of its own says nothing."""
-    files = [file for module in modules if (file := getattr(module, "__file__", None))]
-    return tuple(os.path.join(os.path.dirname(absolute(file)), "") for file in files)
+    return tuple(_folder(file) for module in modules if (file := getattr(module, "__file__", None)))
+
+
+@lru_cache(maxsize=64)
+def _folder(file: str) -> str:
+    return os.path.join(os.path.dirname(absolute(file)), "")

@@ -21,13 +21,13 @@ from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import AheadSink
-from coldstep.errors import first_line, our_errors
+from coldstep.errors import contained, first_line, our_errors
 from coldstep.events import Args, Begin, End
 from coldstep.named_tuple import NamedTuple
 from coldstep.places import frames
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private.caches import Lookup, Lookups
-from coldstep_collectors.jax._private.hooks import Dispatch, Internals, callback, operations, written
+from coldstep_collectors.jax._private.hooks import Dispatch, Equations, Internals, callback, equations, operations
 from coldstep_collectors.jax._private.names import NEWEST, PYTHON_DISPATCH, REAL_TRACE
 from coldstep_collectors.jax.describe import Describer
 from coldstep_collectors.jax.lookahead import Prospects
@@ -266,7 +266,7 @@ class Jax:
         segment.phase = Begin(ns, name, "jax", name)
         self._sink.emit(segment.phase)
         if name in _FORMS:
-            self._keep_ir(segment, _FORMS[name], partial(self._internals.text, dispatch.program))
+            self._keep_ir(segment, _FORMS[name], partial(self._internals.text, dispatch))
 
     def _phase_ends(self, event: str, _start: float, _end: float, **_: Any) -> None:
         name = _PHASES.get(event)
@@ -295,8 +295,8 @@ class Jax:
             self._sink.emit(looked)
             lookup = self._lookups.take()
             frame = sys._getframe(1)
-            more = self._made(segment, frame) | {"program": lookup.program}
-            later = self._internals.memory(frame) if segment.compile.about["origin"] == "user" else None
+            more, later = self._made(segment, frame)
+            more["program"] = lookup.program
             ns = now()
             self._sink.emit(End(ns, looked))
             more |= {"caches": self._caches(segment, lookup), "context": segment.context}
@@ -315,24 +315,35 @@ class Jax:
         if segment.compile.about["origin"] == "user":
             self._sink.keep_ir(segment.compile.id, form, text)
 
-    def _made(self, segment: _Segment, frame: FrameType) -> Args:
-        """What is known of the program only when its compilation, which ends in `frame`, is done."""
+    def _made(self, segment: _Segment, frame: FrameType) -> tuple[Args, Callable[[], Args] | None]:
+        """What is known of the program only when its compilation, which ends in `frame`, is done; and what finds out
+        the rest, of a program of the user's."""
         internals, about = self._internals, segment.compile.about
         self._keep_ir(segment, "optimized_hlo", partial(internals.optimized, frame))
         made: Args = {}
         results = internals.results(frame)
         if effects := self._describer.returned(about, results):
             made["effects"] = effects
-        if about["origin"] == "user" and results is not None and (held := self._describer.held(results.constants)):
+        if about["origin"] != "user":
+            return made, None
+        if results is not None and (held := self._describer.held(results.constants)):
             made["constants"] = held
-        if about["origin"] == "user" and (jaxpr := internals.jaxpr(frame)) is not None:
+        written = None
+        if (jaxpr := internals.jaxpr(frame)) is not None:
             made["operations"] = {"jaxpr": operations(jaxpr)}
             if effects and (place := callback(jaxpr, self._describer.is_users)) is not None:
                 made["cause_at"] = place
-            if about["location"] is not None:
-                equations = written(jaxpr, about["location"], self._describer.is_users)
-                made["unrolled"] = unrolled(equations)
-        return made
+            written = equations(jaxpr) if about["location"] is not None else None
+        return made, partial(self._found_later, about, internals.memory(frame), written)
+
+    def _found_later(self, about: Args, memory: Callable[[], Args], written: Equations | None) -> Args:
+        """On coldstep's own thread: see `coldstep.events.End.later`."""
+        found = memory()
+        if written is not None:
+            fails = f"no loop was looked for in {about['function']}"
+            with contained(lambda error: self._sink.note(f"{fails}: {first_line(error)}")):
+                found["unrolled"] = unrolled(written.written(about["location"], self._describer.is_users))
+        return found
 
     def _cache_event(self, event: str, **_: Any) -> None:
         stack = self._thread.open
@@ -401,6 +412,7 @@ class Jax:
 
     def _open(self, ns: int, phase: str, dispatch: Dispatch, function: str, frame: FrameType) -> _Segment:
         stack = self._thread.open
+        self._internals.read(dispatch)
         compile = self._compile_of(phase, dispatch, self._describer.describe(dispatch, function, frame), frame)
         args = {"part": "forward", **compile.about, "parent": stack[-1].compile.id if stack else None}
         if self._internals.traced_before(dispatch.function):

@@ -22,6 +22,7 @@ from coldstep.errors import our_errors
 from coldstep.events import Args
 from coldstep.named_tuple import NamedTuple
 from coldstep.places import Places, absolute, location, location_of
+from coldstep_collectors.bytecode import with_nested
 from coldstep_collectors.captures import Captures
 from coldstep_collectors.jax._private import flax
 from coldstep_collectors.jax._private.hooks import (
@@ -201,7 +202,7 @@ class Describer:
             partitions = results.partitions or itertools.repeat(None, len(results.paths))
             for path, aval, placed in zip(results.paths, results.avals, partitions, strict=True):
                 held = _Held(_type(aval), placed, results.committed)
-                returned.add(_FLAT_INDEX.sub(r"\1", path), held)
+                returned.add(_plain_key(path), held)
         return list(results.effects)
 
     def held(self, constants: Sequence[Any]) -> dict[str, int]:
@@ -303,8 +304,12 @@ class Describer:
             _note(captured, forms.CLOSURE.key(name), value)
         for name, value in _defaults(function):
             _note(captured, forms.CLOSURE.key(name), value)
-        for name in globals_read(code):
-            _note(captured, forms.GLOBAL.key(name), function.__globals__.get(name))
+        held_globals: dict[str, str] = {}
+        for name in {name for each in with_nested(code) for name in each.co_names}:
+            _note(held_globals, name, function.__globals__.get(name))
+        # most functions read none with a text: then their instructions need not be looked at
+        for name in globals_read(code) & held_globals.keys() if held_globals else ():
+            captured.setdefault(forms.GLOBAL.key(name), held_globals[name])
         if owner is not None and code.co_argcount:
             attributes = held(owner)
             for name in code.co_names:
@@ -429,10 +434,8 @@ class _Arguments:
         keyed, metadata = level
         kind = type(value)
         names = attribute(kind, "_fields") if isinstance(value, tuple) else None
-        if names is not None:  # JAX names the first field only
-            keys = [f".{name}" for name in names]
-        else:
-            keys = [_FLAT_INDEX.sub(r"\1", str(key)) for key, _ in keyed]
+        # of a named tuple JAX names the first field only
+        keys = [f".{each}" for each in names] if names is not None else [_plain_key(str(key)) for key, _ in keyed]
         if isinstance(value, dict):
             keys_text = "{" + ", ".join(key[1:-1] for key in keys) + "}"
             self.nodes[path] = cut(keys_text if kind is dict else f"{kind.__qualname__}{keys_text}")
@@ -452,6 +455,10 @@ class _Arguments:
         for where, value in module.statics:
             self.statics |= _static(path + where, value, self._values)
         self.statics[path] = f"{module.kind} #{module.rest & 0xFFFFFFFF:08x}"
+
+
+def _plain_key(path: str) -> str:
+    return _FLAT_INDEX.sub(r"\1", path) if "<flat" in path else path
 
 
 def _metadata(value: Any, metadata: Any, keys: list[str]) -> Iterator[tuple[str, Any]]:

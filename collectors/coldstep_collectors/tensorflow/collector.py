@@ -81,6 +81,8 @@ class _Open:
     """Of a trace: the one that it is a part of."""
     rest: str | None = None
     """The parameter of a traced function that takes any number of arguments."""
+    in_method: bool = False
+    """Whether a library's method runs it, as a Keras model's does."""
     inputs: Any = None
     """What a first call was given: for use inside the hook only."""
 
@@ -191,11 +193,12 @@ class TensorFlow:
             return None  # a part of the making of variables
         ns = now()
         parent = thread.traces[-1].compile if thread.traces else self._around()
-        layers = tracing.layers()
-        parts = self._describer.parts(tracing.parts(), frame)
+        layers, model = tracing.layers(), tracing.model()
+        parts = self._describer.parts(keras_models.layers_of(model), frame)
         of = instance_of(layers), self._describer.places, self._numbers
-        captures = Captures(layers, *of, parts, set_up=tracing.set_up())
-        about = self._describer.describe(tracing, captures.context(), inner=parent is not None)
+        captures = Captures(layers, *of, parts, set_up=keras_models.set_up_of(model))
+        method = self._describer.running_method(frame)
+        about = self._describer.describe(tracing, method, captures.context(), inner=parent is not None)
         is_watched = about["origin"] == "user" and parent is None
         compile = self._compile_of(tracing, about, captures if is_watched else None)
         compile.traced += 1
@@ -207,7 +210,7 @@ class TensorFlow:
         if compile.made:
             args["variables"] = compile.made
         opened = self._open(ns, compile, args, TRACE)
-        opened.rest, opened.parent = tracing.rest(), parent
+        opened.rest, opened.parent, opened.in_method = tracing.rest(), parent, method is not None
         thread.traces.append(opened)
         self._being_traced[graph] = compile
         return opened
@@ -233,7 +236,8 @@ class TensorFlow:
         made: Args = {"outcome": "compiled" if _GRAPH in compile.about["context"] else "traced_only"}
         if (operations := private.operations(concrete)) is not None:
             made["operations"] = {"func_graph": operations}
-        if is_users := compile.about["origin"] == "user" and parent is None:
+        is_users = compile.about["origin"] == "user" and parent is None
+        if is_users and opened.in_method:
             made |= self._again.about(self._describer.running_model(sys._getframe(1)))
         self._close(ns, opened, made)
         if is_users:

@@ -48,12 +48,11 @@ class Describer:
         self._objects = Numbers()
         self._graphs = Numbers()
 
-    def describe(self, tracing: Tracing, captured: dict[str, str], *, inner: bool) -> Args:
-        """Everything that is known as a trace begins; `captured` is what the function holds, `inner` whether another
-        trace is under way around it."""
+    def describe(self, tracing: Tracing, owner: FrameType | None, captured: dict[str, str], *, inner: bool) -> Args:
+        """Everything that is known as a trace begins; `owner` is the `running_method`, `captured` what the function
+        holds, `inner` whether another trace is under way around it."""
         layers = tracing.layers()
         code = next(filter(None, map(private.code_of, reversed(layers))), None)
-        owner = self._owner(tracing.frame)
         saved = next((each for each in layers if private.saved_name(each) is not None), None)
         origin = self._origin(tracing, code, inner=inner or owner is None)
         if saved is not None and not inner and not private.is_of_resource(saved):
@@ -91,9 +90,19 @@ class Describer:
             **({"known_by": by} if origin == "user" and (by := known_by(layers)) is not None else {}),
         }
 
+    def running_method(self, frame: FrameType) -> FrameType | None:
+        """The innermost method of an installed library's, other than TensorFlow's, that is running."""
+        for each in frames(frame):
+            file = each.f_code.co_filename
+            if self.places.is_users(file):
+                return None
+            if not self.places.is_known(file) and each.f_code.co_varnames[: each.f_code.co_argcount][:1] == ("self",):
+                return each
+        return None
+
     def running_model(self, frame: FrameType) -> Any:
         """The library's object whose method runs, as a Keras model; None where none does."""
-        owner = self._owner(frame)
+        owner = self.running_method(frame)
         return running(owner)[0] if owner is not None else None
 
     def _model(self, instance: Any) -> str:
@@ -183,16 +192,6 @@ class Describer:
         if self.places.is_users(file):
             return "user"
         return "library" if inner or self.places.is_known(file) else "user"
-
-    def _owner(self, frame: FrameType) -> FrameType | None:
-        """The innermost method of an installed library's, other than TensorFlow's, that is running."""
-        for each in frames(frame):
-            file = each.f_code.co_filename
-            if self.places.is_users(file):
-                return None
-            if not self.places.is_known(file) and each.f_code.co_varnames[: each.f_code.co_argcount][:1] == ("self",):
-                return each
-        return None
 
     # --- the key ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from coldstep._util.slotted import slotted
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES, Unseen
 from coldstep.clock import now
 from coldstep.collector import AheadSink, own_time
-from coldstep.errors import text_of
+from coldstep.errors import contained, first_line, text_of
 from coldstep.events import NOTHING, Args, Finding, GraphBreak
 from coldstep.places import location
 from coldstep_collectors.names import Hook, missing, unknown_version
@@ -26,7 +26,7 @@ from coldstep_collectors.patch import Patch
 from coldstep_collectors.torch._private import ahead, artifacts, aside, breaks, caches, frames, limits, names, programs
 from coldstep_collectors.torch._private.breaks import BreakReason
 from coldstep_collectors.torch._private.frames import CompilingFrame
-from coldstep_collectors.torch._private.spans import Compile, Segment, has_compiled, spans
+from coldstep_collectors.torch._private.spans import Closed, Compile, Segment, has_compiled, spans
 from coldstep_collectors.torch.describe import Describer, parts, short
 from coldstep_collectors.torch.graph_breaks import WORDS_LIMIT, Breaks, about_break, inlined_chain
 from coldstep_collectors.torch.lookahead import Prospects
@@ -172,7 +172,7 @@ class Dynamo:
             return
         with own_time(self._sink.emit, "look at the graph"):
             segment.compile.program = programs.program(gm)
-            segment.compile.unrolled = unrolled(programs.written(gm, self._describer.places.is_users))
+            segment.compile.written = programs.written(gm)
 
     # --- compiles ---------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Dynamo:
             about["caused_by"] = self._breaks.cause_of(place, went_on[1])
         return compile, about
 
-    def _close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Args | None:
+    def _close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Closed | None:
         compile = segment.compile
         if not segment.whole:
             return None
@@ -248,11 +248,20 @@ class Dynamo:
             args |= {"guard_failures": compile.failures, "guarded": compile.guarded}
         if compile.caches:
             args["caches"] = self._cache_rows(compile)
+        later = None
         if compile.program is not None and compile.outcome in ("compiled", "cache_hit"):
-            args |= {"program": compile.program, "unrolled": compile.unrolled}
+            args["program"] = compile.program
+            later = partial(self._found_later, compile.function, compile.written)
         if words is not None:
             args["error"] = words
-        return args
+        return args, later
+
+    def _found_later(self, function: str, written: programs.Written) -> Args:
+        """On coldstep's own thread: see `coldstep.events.End.later`."""
+        fails = f"no loop was looked for in {function}"
+        with contained(lambda error: self._sink.note(f"{fails}: {first_line(error)}")):
+            return {"unrolled": unrolled(programs.of_users(written, self._describer.places.is_users))}
+        return {}
 
     def _tell_limit(self) -> None:
         """Tell of a limit that was reached on another thread than this one, where it is another."""

@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
-from itertools import accumulate, count
-from operator import mul
+from itertools import count
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -147,8 +146,8 @@ class Describer:
         """What the graph holds as a symbol: the dimensions of each argument ("0, 2"), "value" for a number; None where
         that cannot be seen."""
         symbols = frames.symbols()
-        if symbols is None:
-            return None
+        if not symbols:  # mostly it holds none
+            return None if symbols is None else {}
         scope = Scope(self._torch, frame, self._function(frame).parameters)
         dimensions: dict[str, str] = {}
         with frames.plain_tensors():
@@ -282,7 +281,8 @@ class Describer:
                     elif not isinstance(part, (torch.nn.Module, ModuleType)):
                         inputs.append({"argument": path, "type": self._type(part)})
                     if isinstance(part, torch.Tensor):
-                        context |= self._unusual(path, part)
+                        if unusual := self._unusual(path, part):
+                            context |= unusual
                         if frames.is_result(part):
                             fed_back.append(path)
         return inputs, context, fed_back
@@ -427,14 +427,18 @@ def _placed(placements: Any, mesh: Any) -> str:
 
 def _is_contiguous(tensor: Any) -> bool:
     """Whether a tensor's strides are as usual, those of dimensions of size 1 included: guards look at them, too."""
-    if not all(type(size) is int for size in tensor.shape):
+    sizes, step = tensor.shape, 1
+    if {*map(type, sizes)} - {int}:
         return bool(tensor.is_contiguous())
-    *strides, _ = accumulate((max(size, 1) for size in reversed(tensor.shape)), mul, initial=1)
-    return tuple(tensor.stride()) == tuple(reversed(strides))
+    for size, stride in zip(reversed(sizes), reversed(tensor.stride()), strict=True):
+        if stride != step:
+            return False
+        step *= size or 1
+    return True
 
 
 def _dimensions(sizes: Any) -> str:
-    return ",".join(str(size) if type(size) is int else "?" for size in sizes)
+    return ",".join([str(size) if type(size) is int else "?" for size in sizes])
 
 
 def short(qualname: str) -> str:

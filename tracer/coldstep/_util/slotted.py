@@ -71,9 +71,12 @@ def slotted_object(cls: Class) -> Class:
             setattr(made, name, getattr(whole, name))
 
     without = list(range(_FEW))
+    known: list[Defaults | None] = []
 
     def begin(self: Any, *values: Any, **named: Any) -> None:
-        defaults = _defaults(made, body, names)
+        if not known:
+            known.append(_defaults(made, body, names))
+        defaults = known[0]
         if without and defaults is not None and _is_filled(self, defaults, values, named):
             del without[:1]  # two threads may come here at a time
             return
@@ -99,21 +102,27 @@ def _defaults(made: Any, body: dict[str, Any], names: tuple[str, ...]) -> Defaul
     defaults: Defaults = {}
     for name in names:
         value = body.get(name, _MISSING)
-        about = value.about if isinstance(value, _Field) else {"default": value}
-        if not about.keys() <= {"default", "default_factory"}:
+        if not isinstance(value, _Field):
+            defaults[name] = value, _MISSING
+        elif value.about.keys() <= {"default", "default_factory"}:
+            defaults[name] = value.about.get("default", _MISSING), value.about.get("default_factory", _MISSING)
+        else:
             return None
-        defaults[name] = about.get("default", _MISSING), about.get("default_factory", _MISSING)
     return defaults
 
 
 def _is_filled(self: Any, defaults: Defaults, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
     """Give an object its fields; False where `__init__` must refuse these values."""
     given = dict(zip(defaults, values, strict=False)) | named
-    needed = {name for name, each in defaults.items() if each == (_MISSING, _MISSING)}
-    if len(given) != len(values) + len(named) or not needed <= given.keys() <= defaults.keys():
+    if len(given) != len(values) + len(named) or not given.keys() <= defaults.keys():
         return False
     for name, (default, make) in defaults.items():
-        setattr(self, name, given[name] if name in given else default if make is _MISSING else make())
+        if name not in given:
+            if default is make:  # both are missing
+                return False
+            given[name] = default if make is _MISSING else make()
+    for name, value in given.items():
+        setattr(self, name, value)
     if hasattr(self, "__post_init__"):
         self.__post_init__()
     return True

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
 from typing import Any, Protocol
 
@@ -110,7 +110,6 @@ class Lookups:
         self._compiler: Any = sys.modules.get("jax._src.compiler")
         self._config: Any = sys.modules.get("jax._src.config")
         self._said: set[tuple[str, str]] = set()
-        self._usual: tuple[dict[str, str], frozenset[str]] | None = None
         self._was_off = False
         self._undo: list[Patch] = []
         sees_keys = self._has(self._keys, "hashlib", "get", "_log_cache_key_hash")
@@ -234,16 +233,15 @@ class Lookups:
     def _options(self) -> str:
         """What in the compile options is not as a fresh object has it, a line each."""
         client: Any = sys.modules.get("jaxlib.xla_client") or sys.modules.get("jax._src.lib.xla_client")
-        if self._usual is None:
-            fresh = client.CompileOptions()
-            self._usual = _fields(fresh), frozenset(_debug_lines(fresh))
-        usual, usual_lines = self._usual
+        usual, usual_debug = _usual(client)
         options = self._thread.made_of["compile_options"]
         texts = {name: text for name, text in _fields(options).items() if text != usual.get(name)}
-        for line in _debug_lines(options):  # hundreds, of which hardly one is another
-            name, colon, text = line.partition(":")
-            if line not in usual_lines and colon:
-                texts[name.strip()] = " ".join(text.split())
+        if (debug := _debug(options)) != usual_debug:
+            usual_lines = frozenset(usual_debug.splitlines())
+            for line in debug.splitlines():  # hundreds, of which hardly one is another
+                name, colon, text = line.partition(":")
+                if line not in usual_lines and colon:
+                    texts[name.strip()] = " ".join(text.split())
         left_out = {flag.strip("-") for flag in self._excluded()}
         return "\n".join(f"{name}: {text}" for name, text in texts.items() if name not in left_out)
 
@@ -430,23 +428,36 @@ def _position(function: Callable[..., Any], name: str) -> int:
     return names.index(name) if name in names else 1
 
 
+@cache  # XLA reads its environment once
+def _usual(client: Any) -> tuple[dict[str, str], str]:
+    """A fresh object's."""
+    fresh = client.CompileOptions()
+    return _fields(fresh), _debug(fresh)
+
+
 def _fields(options: Any) -> dict[str, str]:
     """Compile options by name, but for those for debugging. Each object is held while what belongs to it is read: XLA's
     do not hold one another."""
     build = getattr(options, "executable_build_options", None)
     texts: dict[str, str] = {}
-    for owner in (options, build):
-        for name in dir(owner) if owner is not None else ():
-            if not name.startswith("_") and (text := _plain(getattr(owner, name, None))) is not None:
+    for owner in filter(None, (options, build)):
+        kind: Any = type(owner)
+        for name in _names(kind):
+            if (text := _plain(getattr(owner, name, None))) is not None:
                 texts.setdefault(name, text)
     return texts
 
 
-def _debug_lines(options: Any) -> list[str]:
+@cache
+def _names(kind: Any) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_")]
+
+
+def _debug(options: Any) -> str:
     """The options for debugging, a line each."""
     build = getattr(options, "executable_build_options", None)
     debug = getattr(build, "debug_options", None)
-    return str(debug).splitlines()[1:] if debug is not None else []  # the first is random on purpose
+    return str(debug).partition("\n")[2] if debug is not None else ""  # the first line is random on purpose
 
 
 def _plain(value: Any) -> str | None:

@@ -24,7 +24,7 @@ from coldstep_collectors.jax._private import names
 from coldstep_collectors.jax._private.pmap import Mapped, mapped
 from coldstep_collectors.names import code_of, has_fields, missing
 from coldstep_collectors.patch import Patch, Undo
-from coldstep_collectors.unrolled import MOST, Line, Operation
+from coldstep_collectors.unrolled import LEAST, MOST, Line, Operation
 
 STATIC: Any = object()
 """Stands for a static argument among the others."""
@@ -95,16 +95,29 @@ class Dispatch:
     args: Sequence[Any] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     leaves: list[Leaf] = field(default_factory=list)
-    names: Sequence[str] = ()
     donated: Sequence[bool] = ()
-    source: tuple[str, str, int] | None = None
-    """Name, file and line of the function, where the function itself is out of reach."""
+    debug: Any = None
+    """What JAX knows of where the function comes from."""
+    inputs: int = 0
+    """How many inputs that names."""
     transform: str | None = None
     """The program is not the function but what grad or vmap made of it, by this rule."""
     program: Any = None
     """What the previous phase made, and this one begins with: a jaxpr for a lowering, a module for a compilation."""
     devices: Sequence[Any] = ()
     compiler_options: Sequence[tuple[str, Any]] = ()
+    unread: list[FrameType] = field(default_factory=list)
+    """The frames that show the rest, the innermost first, until it is read."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Those of the inputs, as far as JAX knows them."""
+        return _arg_names(self.debug, self.inputs) if self.debug is not None else ()
+
+    @property
+    def source(self) -> tuple[str, str, int] | None:
+        """Name, file and line of the function, where the function itself is out of reach."""
+        return _source(self.debug) if self.debug is not None else None
 
     def statics(self) -> Iterator[tuple[str, Any]]:
         """Name and value of each static argument that was passed."""
@@ -293,13 +306,14 @@ class Internals:
     # --- the stack --------------------------------------------------------------------------------------------
 
     def dispatch(self, frame: FrameType | None) -> Dispatch:
-        """The innermost dispatch on the stack that ends in `frame`, a monitoring listener's."""
+        """The innermost dispatch on the stack that ends in `frame`, a monitoring listener's: which it is, and what its
+        compilation is given; all else of it is to be `read`."""
         about = Dispatch(lowers=True, compiles=True) if "dispatch" not in self.facts else Dispatch()  # the usual case
         reached = False
         while frame is not None:
             code = frame.f_code
             if code.co_filename == self._pjit_file:
-                self._read(code.co_name, frame, about)
+                self._place(code.co_name, frame, about)
                 if code.co_name == "cache_miss" or names.MAKES.get(code.co_name):
                     break
             elif code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
@@ -313,12 +327,34 @@ class Internals:
                 break
             reached = reached or inside
             frame = frame.f_back
-        if about.options is not None:
-            about.legible = self.facts & names.OPTIONS.keys()
-        if (behind := mapped(about.function)) is not None:
-            about.is_mapped, about.function = True, behind.function
-            self._take_call(about, behind)
         return about
+
+    def _place(self, name: str, frame: FrameType, dispatch: Dispatch) -> None:
+        """Which dispatch it is, as far as one function of JAX's tells."""
+        if name in self._calls.at:
+            dispatch.unread.append(frame)
+        if name == "cache_miss":
+            dispatch.frame, dispatch.lowers, dispatch.compiles = id(frame), True, True
+        elif name == "_pjit_call_impl_python":
+            dispatch.frame, dispatch.compiles = id(frame), True
+        elif name in names.MAKES:
+            dispatch.frame, dispatch.lowers = id(frame), names.MAKES[name]
+        elif name in self._rules:
+            dispatch.transform = dispatch.transform or self._rules[name]
+
+    def read(self, dispatch: Dispatch) -> None:
+        """Read the rest off the stack, once, from the innermost function of JAX's outwards: the first word counts."""
+        for frame in dispatch.unread:
+            local = frame.f_locals
+            for fact, variables in self._calls.at[frame.f_code.co_name]:
+                if fact in self.facts and (take := _TAKES.get(fact)) is not None:
+                    take(dispatch, *(local.get(each) for each in variables))
+        dispatch.unread.clear()
+        if dispatch.options is not None:
+            dispatch.legible = self.facts & names.OPTIONS.keys()
+        if (behind := mapped(dispatch.function)) is not None:
+            dispatch.is_mapped, dispatch.function = True, behind.function
+            self._take_call(dispatch, behind)
 
     def _take_call(self, dispatch: Dispatch, behind: Mapped) -> None:
         """The arguments as they were handed to `jax.pmap`'s function, where that can be said."""
@@ -330,22 +366,6 @@ class Internals:
             )
         except our_errors():  # a container of the user's that cannot be put together, or another JAX
             dispatch.legible = ()
-
-    def _read(self, name: str, frame: FrameType, dispatch: Dispatch) -> None:
-        """Take into `found` what a function of JAX's tells, from the innermost outwards: the first word counts."""
-        readings = self._calls.at.get(name)
-        local = frame.f_locals if readings else {}
-        for fact, variables in readings or ():
-            if fact in self.facts and (take := _TAKES.get(fact)) is not None:
-                take(dispatch, *(local.get(each) for each in variables))
-        if name == "cache_miss":
-            dispatch.frame, dispatch.lowers, dispatch.compiles = id(frame), True, True
-        elif name == "_pjit_call_impl_python":
-            dispatch.frame, dispatch.compiles = id(frame), True
-        elif name in names.MAKES:
-            dispatch.frame, dispatch.lowers = id(frame), names.MAKES[name]
-        elif name in self._rules:
-            dispatch.transform = dispatch.transform or self._rules[name]
 
     def one_level(self) -> Callable[[Any], tuple[Sequence[tuple[Any, Any]], Any] | None] | None:
         """Takes one level of a pytree apart as JAX does it: children by their keys, and the rest; None of a leaf. None
@@ -363,9 +383,11 @@ class Internals:
         """The module that the lowering which ends in `frame` made, None where it failed."""
         return getattr(self._made(frame, self._compilation, "module"), "module", None)
 
-    def text(self, program: Any) -> str | None:
-        """A jaxpr, or an MLIR module with its large constants left out; None for anything else."""
-        if program is None:
+    def text(self, dispatch: Dispatch) -> str | None:
+        """What a phase begins with: a jaxpr, or an MLIR module with its large constants left out; None for anything
+        else."""
+        self.read(dispatch)
+        if (program := dispatch.program) is None:
             return None
         operation = getattr(program, "operation", None)
         if operation is not None:
@@ -392,17 +414,18 @@ class Internals:
         for _ in range(30):
             if frame is None:
                 return None
-            code, local = frame.f_code, frame.f_locals
+            code = frame.f_code
             if code.co_filename == self._pxla_file and code.co_name == "_cached_compilation":
+                local = frame.f_locals
                 executable, devices = local.get("xla_executable"), local.get("da") or ()
             elif code.co_filename == self._pxla_file and code.co_name == "from_hlo":
-                committed = local.get("committed")
+                committed = frame.f_locals.get("committed")
             elif code.co_filename == self._pjit_file and code.co_name == "_pjit_call_impl_python":
                 break
             frame = frame.f_back
         else:
             return None
-        jaxpr = local["jaxpr"]
+        jaxpr = frame.f_locals["jaxpr"]
         paths, avals = getattr(_debug_info(jaxpr), "result_paths", None), jaxpr.out_avals
         if executable is None or committed is None or not isinstance(paths, tuple) or len(paths) != len(avals):
             return None
@@ -664,7 +687,7 @@ def _take_donated(dispatch: Dispatch, donated: Any) -> None:
 
 def _take_names(dispatch: Dispatch, debug: Any, donated: Any) -> None:
     if dispatch.source is None:
-        dispatch.names, dispatch.source = _arg_names(debug, len(donated)), _source(debug)
+        dispatch.debug, dispatch.inputs = debug, len(donated)
 
 
 def _take_lowering(dispatch: Dispatch, jaxpr: Any) -> None:
@@ -700,33 +723,56 @@ def _one_level_apart(tree_util: Any) -> Callable[[Any], tuple[Sequence[tuple[Any
     return one_level
 
 
+_PLAIN = {bool, int, float, str, type(None)}
+
+
 def operations(jaxpr: Any) -> int:
     """The equations of a jaxpr, and of those in it (of a scan's body, of a function jitted within)."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     if not hasattr(jaxpr, "eqns"):
         return 0
-    inner = (value for equation in jaxpr.eqns for value in equation.params.values())
-    parts = (part for value in inner for part in (value if isinstance(value, (tuple, list)) else (value,)))
-    return len(jaxpr.eqns) + sum(map(operations, parts))
+    number = len(jaxpr.eqns)
+    for equation in jaxpr.eqns:
+        for value in equation.params.values():
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                if type(part) not in _PLAIN:
+                    number += operations(part)
+    return number
 
 
-def written(jaxpr: Any, place: Args, is_users: Callable[[str], bool]) -> list[Operation]:
-    """The first equations of a jaxpr, with the lines of the user's that each comes from, from the function that is
-    defined at `place` inwards; none where JAX does not show them."""
+@slotted
+class Equations:
+    """The first equations of a jaxpr, with which of its inputs each reads, and the shape of its result; kept for as
+    long as it takes to look at where they come from, which nobody waits for."""
+
+    rows: list[tuple[str, Any, list[int], str]]
+
+    def written(self, place: Args, is_users: Callable[[str], bool]) -> list[Operation]:
+        """Each with the lines of the user's that it comes from, from the function that is defined at `place` inwards;
+        none where JAX does not show them."""
+        known: dict[Any, tuple[Line, ...]] = {}
+        operations: list[Operation] = []
+        for name, traceback, read, shape in self.rows:
+            if not hasattr(traceback, "raw_frames"):
+                return []
+            if (lines := known.get(traceback)) is None:  # a thousand equations come from a few places
+                lines = known[traceback] = _lines_of(traceback, place, is_users)
+            operations.append(Operation(name, lines, read, shape))
+        return operations
+
+
+def equations(jaxpr: Any) -> Equations:
+    """Those of a jaxpr, none of which is kept itself; none of one that is too short for a loop."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    if len(jaxpr.eqns) < LEAST:
+        return Equations([])
     inputs = {id(each) for each in jaxpr.invars}
-    equations: list[Operation] = []
-    known: dict[Any, tuple[Line, ...]] = {}
+    rows: list[tuple[str, Any, list[int], str]] = []
     for each in jaxpr.eqns[:MOST]:
-        traceback = each.source_info.traceback
-        if not hasattr(traceback, "raw_frames"):
-            return []
-        if (lines := known.get(traceback)) is None:  # a thousand equations come from a few places
-            lines = known[traceback] = _lines_of(traceback, place, is_users)
         read = [at for value in each.invars if (at := id(value)) in inputs]
         shape = str(getattr(each.outvars[0].aval, "shape", "")) if each.outvars else ""
-        equations.append(Operation(each.primitive.name, lines, read, shape))
-    return equations
+        rows.append((each.primitive.name, each.source_info.traceback, read, shape))
+    return Equations(rows)
 
 
 def callback(jaxpr: Any, is_users: Callable[[str], bool]) -> Args | None:
@@ -757,9 +803,9 @@ def _lines_of(traceback: Any, place: Args, is_users: Callable[[str], bool]) -> t
     """The user's lines of a traceback, outermost first, from the function that is defined at `place` on."""
     lines: list[Line] = []
     for code, at in zip(*traceback.raw_frames(), strict=True):  # innermost first
-        if is_users(file := absolute(code.co_filename)):
-            lines.append((file, traceback.code_addr2line(code, at), code.co_name))
-        if (code.co_firstlineno, file) == (place["line"], place["file"]):
+        if is_users(code.co_filename):
+            lines.append((absolute(code.co_filename), traceback.code_addr2line(code, at), code.co_name))
+        if code.co_firstlineno == place["line"] and absolute(code.co_filename) == place["file"]:
             break
     return tuple(lines[::-1])
 

@@ -83,17 +83,10 @@ class Tracing:
         """The function, and what it wraps, outermost first."""
         return list(layers_of(self.options.python_function))
 
-    def parts(self) -> list[Any]:
-        """The layers of the Keras model whose step it is; nothing of any other function."""
-        layers = getattr(self._model(), "layers", None)
-        return layers if isinstance(layers, list) else []
-
-    def set_up(self) -> Any:
-        """What that model keeps of the losses that its compile() was given; None of any other."""
-        return getattr(self._model(), "_compile_loss", None)
-
-    def _model(self) -> Any:
-        of = (dict(closure(each)).get("self") for each in self.layers() if isinstance(each, FunctionType))
+    def model(self) -> Any:
+        """The Keras model whose step it is; None of any other function."""
+        functions = (each for each in self.layers() if isinstance(each, FunctionType))
+        of = (value for each in functions for name, value in closure(each) if name == "self")
         return next((each for each in of if hasattr(each, "train_step")), None)
 
     def known(self) -> list[tuple[Any, Any]]:
@@ -474,7 +467,8 @@ def operations(concrete: Any) -> int | None:
 
 def computes_gradients(concrete: Any) -> bool:
     """Whether a concrete function's graph holds operations of a gradient tape's."""
-    return any(operation.name.startswith("gradient_tape/") for operation in concrete.graph.get_operations())
+    operations = reversed(concrete.graph.get_operations())  # the last of a step are its gradients
+    return any(operation.name.startswith("gradient_tape/") for operation in operations)
 
 
 def lookup(caller: FrameType) -> tuple[Any, Any, Any] | None:

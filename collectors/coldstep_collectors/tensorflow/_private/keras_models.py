@@ -62,6 +62,17 @@ def _is_symbolic(given: Any) -> bool:
     return type(given).__name__ == "KerasTensor"
 
 
+def layers_of(model: Any) -> list[Any]:
+    """A model's layers; nothing of anything else."""
+    layers = getattr(model, "layers", None)
+    return layers if isinstance(layers, list) else []
+
+
+def set_up_of(model: Any) -> Any:
+    """What a model keeps of the losses that its compile() was given; None of anything else."""
+    return getattr(model, "_compile_loss", None)
+
+
 def layers_and_weights(model: Any) -> tuple[list[str], list[Any]] | None:
     """The names of a functional or sequential model's layers, in their order, and its weights; None of anything else,
     whose `call` may be any."""

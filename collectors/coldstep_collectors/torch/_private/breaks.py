@@ -20,7 +20,7 @@ _RESUMED = expression(r"(.*?)torch_dynamo_resume_in_(.+)_at_(\d+)", re.DOTALL)
 
 def resumed(qualname: str) -> tuple[str, int] | None:
     """The function and line at which a resume frame goes on after a graph break; None for any other frame."""
-    match = _RESUMED.fullmatch(qualname)
+    match = _RESUMED.fullmatch(qualname) if "torch_dynamo_resume_in_" in qualname else None
     return (match[1] + match[2], int(match[3])) if match else None
 
 

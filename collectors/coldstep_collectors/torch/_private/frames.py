@@ -38,12 +38,13 @@ class CompilingFrame:
 def compiling_frame() -> CompilingFrame | None:
     """What the innermost frame compile on this thread's stack is compiling."""
     frame = _compiler_frame()
-    code, values, compile_id = names.FRAME.local(frame) or (None, None, None)
+    local = frame.f_locals if frame is not None else None
+    code, values, compile_id = names.FRAME.local(local) or (None, None, None)
     if frame is None or not isinstance(code, CodeType) or not isinstance(values, Mapping):
         return None
-    [one_graph] = names.ONE_GRAPH.local(frame) or (None,)
-    [globals_] = names.GLOBALS.local(frame) or ({},)
-    [given] = names.BACKEND.local(frame) or (None,)
+    [one_graph] = names.ONE_GRAPH.local(local) or (None,)
+    [globals_] = names.GLOBALS.local(local) or ({},)
+    [given] = names.BACKEND.local(local) or (None,)
     frame_id, number = names.NUMBERS.attributes(compile_id) or (None, None)
     numbers = None if frame_id is None or number is None else (frame_id, number)
     fullgraph = None if one_graph is None else bool(one_graph)
@@ -115,7 +116,8 @@ _MARKS = {
 
 def marks(tensor: Any) -> str:
     """The marks of `mark_dynamic` and its like on a tensor: "dimension 0 dynamic", empty for nothing."""
-    own = object.__getattribute__(tensor, "__dict__")
+    if not (own := object.__getattribute__(tensor, "__dict__")):
+        return ""
     texts = []
     for words, hook in _MARKS.items():
         for name in (form.says[0] for form in hook.forms):
@@ -126,7 +128,9 @@ def marks(tensor: Any) -> str:
 
 def is_result(tensor: Any) -> bool:
     """Whether a compiled function had returned `tensor`, as far as its history shows."""
-    return type(tensor.grad_fn).__name__ in {f"{form.says[0]}Backward" for form in names.RESULT.forms}
+    if (made_by := tensor.grad_fn) is None:
+        return False
+    return type(made_by).__name__ in {f"{form.says[0]}Backward" for form in names.RESULT.forms}
 
 
 def region(frame: CompilingFrame) -> tuple[Any, FrameType | None]:

@@ -23,7 +23,8 @@ _LIMITED = expression(r"(?:recompile|cache) limit exceeded|(?:recompile|cache_si
 
 def is_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
     """Whether a compile was refused because there are too many variants of its function."""
-    return bool(_limits(metadata, error)) or _LIMITED.search(str(metadata.get("fail_reason"))) is not None
+    reason = str(metadata.get("fail_reason"))
+    return bool(_limits(metadata, error)) or ("limit" in reason and _LIMITED.search(reason) is not None)
 
 
 def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> bool:
@@ -33,7 +34,8 @@ def is_hard_limit(metadata: Mapping[str, Any], error: BaseException | None) -> b
 
 def _limits(metadata: Mapping[str, Any], error: BaseException | None) -> list[str]:
     """The names of errors, of those that a compile ended with, that are a limit's."""
-    return [kind for kind in (type(error).__name__, str(metadata.get("fail_type"))) if _LIMIT.fullmatch(kind)]
+    kinds = type(error).__name__, str(metadata.get("fail_type"))
+    return [kind for kind in kinds if "Limit" in kind and _LIMIT.fullmatch(kind)]
 
 
 @slotted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from coldstep._util.expressions import expression
 from coldstep.vocabulary import AUTOTUNE
@@ -64,7 +65,7 @@ def phase_of(name: str, enclosing: Collection[str]) -> str | None:
     """The ledger's phase for a span, by its name and those of the spans that are open; None for a span that is not
     known: its time stays with what encloses it. A generated module is loaded as it is made, and from the cache. While
     choices are compiled and timed, all is autotuning."""
-    if any(each.endswith(_TUNES) for each in (name, *enclosing)):
+    if _tunes(name) or any(map(_tunes, enclosing)):
         return AUTOTUNE
     return _own_phase(name, enclosing)
 
@@ -73,7 +74,12 @@ def compiles_a_choice(name: str, enclosing: Collection[str]) -> bool:
     """Whether a span is the compiling in an autotuning, and not the timing."""
     if name.endswith(_TUNES):
         return name.endswith(_TUNES[1])
-    return any(each.endswith(_TUNES) for each in enclosing) and _own_phase(name, enclosing) in _BUILDS
+    return any(map(_tunes, enclosing)) and _own_phase(name, enclosing) in _BUILDS
+
+
+@lru_cache(maxsize=1024)
+def _tunes(name: str) -> bool:
+    return name.endswith(_TUNES)
 
 
 def times_choices(name: str) -> bool:
@@ -83,7 +89,12 @@ def times_choices(name: str) -> bool:
 
 def _own_phase(name: str, enclosing: Collection[str]) -> str | None:
     phase = _PHASES.get(name) if name != LOAD or _GENERATES.isdisjoint(enclosing) else "inductor.codegen"
-    return phase or next((each for each, prefixes in _PREFIXES.items() if name.startswith(prefixes)), None)
+    return _of_prefix(name) if phase is None else phase
+
+
+@lru_cache(maxsize=1024)
+def _of_prefix(name: str) -> str | None:
+    return next((each for each, prefixes in _PREFIXES.items() if name.startswith(prefixes)), None)
 
 
 def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | None:
@@ -95,4 +106,4 @@ def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | N
         return "ahead" if name == AHEAD else "load"
     if name in BACKWARD:
         return "backward"
-    return "attempt" if _RESTART.fullmatch(name) else None
+    return "attempt" if name.startswith("compile_attempt_") and _RESTART.fullmatch(name) else None

@@ -18,9 +18,9 @@ from coldstep._util.expressions import expression
 from coldstep._util.slotted import field, slotted
 from coldstep.places import absolute
 from coldstep_collectors.patch import Patch
-from coldstep_collectors.sha import sha256
+from coldstep_collectors.sha import sha256, short
 from coldstep_collectors.torch._private import names
-from coldstep_collectors.unrolled import MOST, Line, Operation
+from coldstep_collectors.unrolled import LEAST, MOST, Line, Operation
 
 MODULE = "torch._dynamo.output_graph"
 DIVIDING = "torch._dynamo.backends.distributed"
@@ -157,17 +157,30 @@ class _Thread(threading.local):
         self.calls: list[RegionCall] = []
 
 
-def written(gm: Any, is_users: Callable[[str], bool]) -> list[Operation]:
-    """A graph's first operations, with the lines of the user's that each comes from."""
+Written = list[tuple[str, str, list[str], str]]
+"""A graph's first operations: what each does, PyTorch's text of where it comes from, what of the graph's inputs it
+reads, and the shape of its result."""
+
+
+def written(gm: Any) -> Written:
+    """Those of a graph, none of one that is too short for a loop; nothing of PyTorch's is kept."""
     nodes = [node for node in gm.graph.nodes if node.op.startswith("call_")][:MOST]
     return [
-        Operation(
+        (
             str(getattr(node.target, "__name__", node.target)),
-            [line for line in _lines(node.stack_trace or "") if is_users(line[0])],
+            node.stack_trace or "",
             [each.name for each in node.all_input_nodes if each.op in ("placeholder", "get_attr")],
             str(getattr(node.meta.get("example_value"), "shape", "")),
         )
-        for node in nodes
+        for node in (nodes if len(nodes) >= LEAST else ())
+    ]
+
+
+def of_users(written: Written, is_users: Callable[[str], bool]) -> list[Operation]:
+    """The same operations, with the lines of the user's that each comes from."""
+    return [
+        Operation(name, [line for line in _lines(stack) if is_users(line[0])], inputs, shape)
+        for name, stack, inputs, shape in written
     ]
 
 
@@ -193,30 +206,34 @@ class _Normal:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._hash = sha256(b"1")
+        self._said = ["1"]
         self._symbols: dict[str, int] = {}
 
     def say(self, *words: object) -> None:
         """Words, with a mark at their end, so that no two sayings read alike."""
-        self._hash.update("\x1f".join(map(str, words)).encode("utf-8", "replace") + b"\x1e")
+        self._said += "\x1f".join(map(str, words)), "\x1e"
 
     def digest(self) -> str:
         """16 hex digits for all that was added."""
-        return self._hash.hexdigest()[:16]
+        return short("".join(self._said))
 
     def graph(self, gm: Any, depth: int) -> None:
         """Node by node."""
         numbers: dict[Any, int] = {}
+        targets: dict[int, str] = {}  # of a thousand nodes there are a few
         for number, node in enumerate(gm.graph.nodes):
             numbers[node] = number
             if node.op == "placeholder":
                 self.say(node.op, self._value(node.meta.get("example_value")))
                 continue
-            is_held = node.op in ("get_attr", "call_module")
-            given = (self._form(part, numbers) for part in (node.args, node.kwargs))
-            self.say(node.op, *(() if is_held else (_qualified(node.target),)), *given)
-            if is_held:
+            given = self._form(node.args, numbers), self._form(node.kwargs, numbers)
+            if node.op in ("get_attr", "call_module"):
+                self.say(node.op, *given)
                 self._attribute(gm, str(node.target), depth)
+                continue
+            if (target := targets.get(id(node.target))) is None:
+                target = targets[id(node.target)] = _qualified(node.target)
+            self.say(node.op, target, *given)
 
     def _attribute(self, gm: Any, path: str, depth: int) -> None:
         """What stands behind a name in the graph module: a graph of its own, a module, a constant."""
@@ -245,7 +262,7 @@ class _Normal:
             if isinstance(value, slice):
                 return f"slice{self._form((value.start, value.stop, value.step), numbers, depth)}"
             if isinstance(value, (list, tuple)):
-                return f"({','.join(self._form(item, numbers, depth + 1) for item in value)})"
+                return f"({','.join([self._form(item, numbers, depth + 1) for item in value])})"
             if isinstance(value, dict):
                 items = (f"{key}={self._form(item, numbers, depth + 1)}" for key, item in value.items())
                 return f"{{{','.join(items)}}}"
@@ -253,6 +270,11 @@ class _Normal:
 
     def _value(self, value: Any) -> str:
         torch = self._torch
+        if isinstance(value, _PLAIN) or value is None:  # most of them
+            text = repr(value)
+            if len(text) > _MAX_CONSTANT_BYTES:
+                text = sha256(text.encode("utf-8", "replace")).hexdigest()
+            return f"{type(value).__name__} {text}"
         if isinstance(value, torch.Tensor):
             sizes = ",".join(map(self._size, value.shape))
             strides = ",".join(map(self._size, value.stride())) if value.layout == torch.strided else str(value.layout)
@@ -262,11 +284,6 @@ class _Normal:
             return str(value.type)
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self._size(value)
-        if isinstance(value, (bool, int, float, complex, str, bytes)) or value is None:
-            text = repr(value)
-            if len(text) > _MAX_CONSTANT_BYTES:
-                text = sha256(text.encode("utf-8", "replace")).hexdigest()
-            return f"{type(value).__name__} {text}"
         if type(value).__module__.partition(".")[0] == "torch" and type(value).__name__ in _PRINTED:
             return str(value)
         return _qualified(value)
@@ -278,6 +295,7 @@ class _Normal:
         return f"s{self._symbols.setdefault(str(size), len(self._symbols))}"
 
 
+_PLAIN = (bool, int, float, complex, str, bytes)
 _PRINTED = ("dtype", "layout", "memory_format")
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from coldstep._util.slotted import field, slotted_object
@@ -22,6 +22,9 @@ from coldstep_collectors.torch._private import aside, names
 from coldstep_collectors.torch._private.cache_keys import AUTOGRAD_MODULE, INDUCTOR_MODULE, Components, Writes
 from coldstep_collectors.torch._private.caches import AOT_AUTOGRAD, FX_GRAPH, Profile, cache_answer
 from coldstep_collectors.torch._private.phases import LOAD, WAIT, compiles_a_choice, part_of, phase_of, times_choices
+
+if TYPE_CHECKING:
+    from coldstep_collectors.torch._private.programs import Written
 
 SPANS_MODULE = "torch._dynamo.utils"
 _BACKEND = ("inductor_compile", "AOTAutogradCache.inductor_load")
@@ -54,8 +57,8 @@ class Compile:
     """Inductor has compiled or loaded something for it."""
     program: str | None = None
     """What the graph computes, as a hash."""
-    unrolled: Args | None = None
-    """The Python loop of which it holds every turn."""
+    written: Written = field(default_factory=list)
+    """The graph's operations, among which may be a Python loop of which it holds every turn."""
     caches: list[Args] = field(default_factory=list)
     """The answers of disk caches, as its arguments list them."""
     kernels: list[bool] = field(default_factory=list)
@@ -96,13 +99,17 @@ class Segment:
     """id of the exception that was being handled when it began: not its own."""
 
 
+Closed = tuple[Args, Callable[[], Args] | None]
+"""The arguments known at the end of a segment, and a function for the rest: see `coldstep.events.End.later`."""
+
+
 class Segments(Protocol):
     """Whoever makes compiles out of spans. Both methods are called inside the hook, and must not raise."""
 
     def open(self, part: str, enclosing: Segment | None) -> tuple[Segment, Args] | None:
         """A span begins that is a part of a compile, within `enclosing`."""
 
-    def close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Args | None:
+    def close(self, segment: Segment, metadata: Mapping[str, Any] | None) -> Closed | None:
         """The end of what `open` returned; `metadata` is the span's, None when its end was never announced."""
 
 
@@ -140,7 +147,10 @@ class Spans:
 
     def current(self) -> Segment | None:
         """The innermost open segment on this thread."""
-        return next((span.segment for span in reversed(self._thread.open) if span.segment), None)
+        for span in reversed(self._thread.open):
+            if span.segment is not None:
+                return span.segment
+        return None
 
     def join(self, collector: str, changed: Callable[[], None]) -> None:
         """`collector` wants the spans; `changed()` is called when `missing` has grown."""
@@ -273,8 +283,8 @@ class Spans:
             if span.begin.name in (LOAD, WAIT):
                 self._loaded(span.begin, ns - span.begin.ns)
             if span.segment is not None and span.around is not None:
-                args = self.segments.close(span.segment, metadata if is_own else None) if self.segments else None
-                self._sink.emit(End(ns, span.around, args))
+                closed = self.segments.close(span.segment, metadata if is_own else None) if self.segments else None
+                self._sink.emit(End(ns, span.around, *(closed or ())))
                 if span.segment.outermost:
                     self._sink.compile_closed()
 
@@ -326,10 +336,11 @@ def _compile_context() -> Any:
 
 def _phase(name: str, enclosing: list[str]) -> str | None:
     """The phase of a span. Where no Triton is, the same spans tune kernels for a CPU: a part of what is open."""
-    phase = phase_of(name, enclosing)
+    if (phase := phase_of(name, enclosing)) != "inductor.triton":
+        return phase
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     is_gpu = "triton" in sys.modules and cuda is not None and cuda.is_initialized()
-    return None if phase == "inductor.triton" and not is_gpu else phase
+    return phase if is_gpu else None
 
 
 def _held_up(before_ns: int | None) -> Args | None:
