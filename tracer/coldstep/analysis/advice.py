@@ -465,11 +465,8 @@ def _written(head: ast.arguments) -> set[str]:
 def _through_modules(path: str, row: Recompile) -> str:
     """An attribute's path below self as Dynamo reads it: "._modules['cache'].size" of ".cache.size"."""
     read = (match[1] for line in row.evidence for match in _OF_SELF.finditer(line))
-    return next((each for each in read if _MODULE.sub(_as_attribute, each) == path), path)
-
-
-def _as_attribute(module: re.Match[str]) -> str:
-    return f"[{module[1]}]" if module[1] else f".{module[2]}"
+    written = ((each, _MODULE.sub(lambda name: f"[{name[1]}]" if name[1] else f".{name[2]}", each)) for each in read)
+    return next((each for each, as_attribute in written if as_attribute == path), path)
 
 
 def _is_whole(text: str | None) -> bool:
@@ -543,7 +540,7 @@ def _key(row: Recompile, seen: Seen) -> str | None:
         (cause in (*_CONSTANTS, "static_argument") and _is_a_text(before) and _is_a_text(after), "text"),
         (cause in (*_CONSTANTS, "static_argument") and _is_a_word(row) and seen.values >= _MANY_WORDS, "many words"),
         (cause == "shape" and any(_PARAMETER in line for line in row.evidence), "shape of a parameter"),
-        (cause == "shape" and _is_of_another_rank(before, after), "rank"),
+        (cause == "shape" and "[" in before and "[" in after and len(dims(before)) != len(dims(after)), "rank"),
         (cause == "dtype" and row.pattern is None and is_wider, "wide dtype"),
         (cause == "pytree" and is_longer_alone(row.argument or "", before, after, seen.placed), "longer list"),
         (cause == "identity" and "freed" in before, "freed"),
@@ -654,10 +651,6 @@ def _of_torch_xla(row: Recompile, seen: Seen) -> str | None:
 _BY_STACK: Mapping[str, Callable[[Recompile, Seen], str | None]] = {
     "jax": _of_jax, "dynamo": _of_dynamo, "torch_xla": _of_torch_xla,
 }  # fmt: skip
-
-
-def _is_of_another_rank(before: str, after: str) -> bool:
-    return "[" in before and "[" in after and len(dims(before)) != len(dims(after))
 
 
 def _is_a_smaller_batch(row: Recompile) -> bool:

@@ -39,6 +39,8 @@ FIRST_STEP = "first_step"
 COMPILED, STRICT = "compiles", "strict"
 """In `ready`: whether only compiles are counted, or loads, too."""
 
+Names = set[str] | None
+"""Of what must have been seen; None stands for all."""
 _READY = ("ready", "ready_builds")
 _MIN_CONFIDENCE = 0.95  # how sure it must be that a time is over its limit
 _MIN_TRACES = 3  # on either side: fewer cannot be that sure
@@ -682,7 +684,7 @@ def _watching(trace: Trace, needed: set[str]) -> dict[str, str]:
     return packages
 
 
-def _claims(budget: Budget, baseline: bool) -> set[str] | None:
+def _claims(budget: Budget, baseline: bool) -> Names:
     """What nothing may have been missed of; None where nothing at all may."""
     given = budget.given()
     if "max_slowdown" in given:
@@ -721,11 +723,7 @@ def _ready_ns(trace: Trace, process: int) -> int | None:
 
 
 def doubts(
-    trace: Trace,
-    needed: set[str] | None = None,
-    claims: set[str] | None = None,
-    whole_run: bool = True,
-    any_end: bool = False,
+    trace: Trace, needed: Names = None, claims: Names = None, whole_run: bool = True, any_end: bool = False
 ) -> Iterator[str]:
     """Why things may have happened that the trace does not show, where it needs these (by default all compiles and
     phases), and its collectors must have missed none of these `blind_spots.CLAIMS` (by default: lack nothing); how it

@@ -92,8 +92,8 @@ def _blind(trace: Trace) -> list[Finding]:
     rows = []
     for row in (row for row in trace.collectors if row.state in ("failed", "late", "partial")):
         text = f"The collector {row.name} was {row.state}: what it watches may have happened unseen."
-        about = About(severity="error" if row.state == "failed" else "warning", evidence=row.missing)
-        rows.append(finding("blind", text, process=row.process, **about))
+        severity: Severity = "error" if row.state == "failed" else "warning"
+        rows.append(finding("blind", text, process=row.process, severity=severity, evidence=row.missing))
     rows += [
         finding("blind", f"No collector watched {framework}: what it compiled was not seen.", process=process)
         for process, framework, _ in unwatched(trace)

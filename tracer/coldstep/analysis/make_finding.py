@@ -31,40 +31,33 @@ _MAX_VALUES = 8  # of a sequence that are told
 
 
 class About(TypedDict, total=False):
-    """What a finding has beside its text, its time and its place; each as `Finding` has it."""
+    """What a finding has beside its text, its interval and its place; each as `Finding` has it, and of its advice the
+    `how` of the remedy that it is."""
 
+    process: int
     severity: Severity
     cost_ns: int
     evidence: list[str]
     advice: str
     refs: list[str]
+    how: How
     remedies: list[Remedy] | None
 
 
 def finding(
-    kind: str,
-    text: str,
-    *,
-    severity: Severity = "warning",
-    process: int = 0,
-    at: Interval | None = None,
-    cost_ns: int = 0,
-    location: Location | None = None,
-    evidence: list[str] | None = None,
-    advice: str = "",
-    refs: list[str] | None = None,
-    remedies: list[Remedy] | None = None,
-    how: How = "edit",
+    kind: str, text: str, *, at: Interval | None = None, location: Location | None = None, **about: Unpack[About]
 ) -> Finding:
     """A finding without its id, which `findings` gives it; without `remedies`, `advice` is the one, and is of `how`;
     without `advice` the remedies' sentences are. It is of the process and the step of the interval `at`, where that is
     given."""
-    of, interval, step = (at.process, at.index, at.step) if at is not None else (process, None, None)
+    of, interval, step = (at.process, at.index, at.step) if at is not None else (about.get("process", 0), None, None)
+    severity, cost_ns, remedies = about.get("severity", "warning"), about.get("cost_ns", 0), about.get("remedies")
+    advice = about.get("advice") or advice_of(remedies or [])
     row = Finding(
-        "", of, kind, severity, interval, step, cost_ns, location, text, evidence or [],
-        advice or advice_of(remedies or []), refs or [], remedies or [],
+        "", of, kind, severity, interval, step, cost_ns, location, text, about.get("evidence", []), advice,
+        about.get("refs", []), remedies or [],
     )  # fmt: skip
-    return with_remedy(row, how) if remedies is None else row
+    return with_remedy(row, about.get("how", "edit")) if remedies is None else row
 
 
 def with_remedy(row: Finding, how: How = "edit") -> Finding:

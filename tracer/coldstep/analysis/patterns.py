@@ -33,7 +33,8 @@ _GROWN_RECOMPILES = 6  # by however much each time, likewise
 def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | None:
     """What happened to `row`, one of the `rows` of its identity: fed_back_output, last_batch, growing, mode_toggle,
     lazily_created, relaxed."""
-    if row.cause == "type" and row.before == "None" and (not _is_function(row.after) or _sets(row, trace)):
+    is_function = (row.after or "").startswith(FUNCTION)
+    if row.cause == "type" and row.before == "None" and (not is_function or _sets(row, trace)):
         return "lazily_created"
     if row.cause == "shape" and _is_relaxed(row):
         return "relaxed"
@@ -46,10 +47,6 @@ def pattern_of(row: Recompile, rows: list[Recompile], trace: Trace) -> str | Non
     if (row.cause in _MODES or {row.before, row.after} == {"True", "False"}) and _comes_back(row, trace):
         return "mode_toggle"
     return None
-
-
-def _is_function(value: str | None) -> bool:
-    return (value or "").startswith(FUNCTION)
 
 
 def _sets(row: Recompile, trace: Trace) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coldstep._util.gathered import gathered
-from coldstep.events import CHOICES, HELD_UP, TUNED
+from coldstep.events import CHOICES, HELD_UP, TUNED, Args
 from coldstep.loading.row_types import Slice
 from coldstep.loading.slices import Locations, Rows
 from coldstep.loading.time import Timeline
@@ -35,13 +35,7 @@ def autotuning(rows: Rows, time: Timeline, compiles: Iterable[Compile], location
 
 
 def _row(
-    rows: Rows,
-    time: Timeline,
-    locations: Locations,
-    pieces: list[Slice],
-    at: Slice,
-    outcome: dict[str, object],
-    of: Compile | None,
+    rows: Rows, time: Timeline, locations: Locations, pieces: list[Slice], at: Slice, outcome: Args, of: Compile | None
 ) -> Autotuning:
     whole = covered((piece.start, piece.end) for piece in pieces)
     compiling = covered((piece.start, piece.end) for piece in pieces if CHOICES in piece.args)

@@ -256,7 +256,8 @@ def _first(row: StackRow, trace: Trace, steps: Sequence[Interval]) -> None:
         row.reasons["first"] = "no step was finished"
         return
     row.first_ns = steps[0].wall_ns
-    row.reasons["first"] = _went_to(trace, steps[:1]) + _dispatched(steps[0])
+    dispatched = "; its work was handed over, and not waited for" if steps[0].measures == "dispatch" else ""
+    row.reasons["first"] = _went_to(trace, steps[:1]) + dispatched
 
 
 def _second(
@@ -338,10 +339,6 @@ def _went_to(trace: Trace, steps: Sequence[Interval], in_call: bool = False) -> 
     whole = sum(step.wall_ns for step in steps) or 1
     named = [(name, ns / whole) for name, ns in _shares(steps, in_call).most_common() if ns >= _SMALL_SHARE * whole]
     return ", ".join(f"{percent(share)} {trace.vocabulary.phase(name)}" for name, share in named[:_MAX_PHASES])
-
-
-def _dispatched(step: Interval) -> str:
-    return "; its work was handed over, and not waited for" if step.measures == "dispatch" else ""
 
 
 def _shares(steps: Iterable[Interval], in_call: bool = False) -> Counter[str]:

@@ -50,11 +50,11 @@ class Difference:
     after: str | None
 
 
+Components = Sequence[Component]
+
+
 def key_differences(
-    before: Sequence[Component],
-    after: Sequence[Component],
-    changes: Sequence[Change],
-    options: Mapping[str, Mapping[str, str]],
+    before: Components, after: Components, changes: Sequence[Change], options: Mapping[str, Mapping[str, str]]
 ) -> list[Difference]:
     """How the two keys differ, the cause of the rest first; nothing where one of them was not seen. `changes` is how
     the compiles' signatures differ, which explains more where the program itself is another; `options` are those of

@@ -302,8 +302,9 @@ class _Alignment:
         )
         for (who, kept, flat), pairs in sorted(by_shape.items(), key=lambda item: -len(item[1])):
             operations = _listed(Counter(node.op for node, _ in pairs))
-            text = f"{names[who]} flattens {_by(kept)}{self._data(kept)} into {flat}, where {names[1 - who]} keeps the "
-            text += f"dimensions apart: {operations}"
+            dims = " by ".join(map(str, kept)) + self._data(kept)
+            text = f"{names[who]} flattens {dims} into {flat}, where {names[1 - who]} keeps the dimensions apart"
+            text += f": {operations}"
             yield Difference("shape", text, [Place([left.spot], [right.spot]) for left, right in pairs])
 
     def _data(self, dims: Dims) -> str:
@@ -493,7 +494,3 @@ def _spots(nodes: Iterable[Node]) -> list[Spot]:
 
 def _listed(ops: Counter[str]) -> str:
     return ", ".join(op if count == 1 else f"{count} {op}" for op, count in ops.items())
-
-
-def _by(dims: Dims) -> str:
-    return " by ".join(map(str, dims))

@@ -33,9 +33,10 @@ def class_above(block: Block, line: int) -> Written | None:
         return None
     name = f"_{function.name}_{made.name}"
     moved[0] = f"class {name}{moved[0].removeprefix(head)}"
-    below = _renamed(block, uses, f"self.{name}" if is_method else name, last, last := _last_of(uses, last))
+    until = max([last, *(each.lineno for each in uses)])
+    below = _renamed(block, uses, f"self.{name}" if is_method else name, last, until)
     left = [*lines[:begin], *dropwhile(lambda line: not line.strip(), below)]
-    return block.written(first, last, [*moved, "", *left], function.name)
+    return block.written(first, until, [*moved, "", *left], function.name)
 
 
 def object_above(block: Block, line: int) -> Written | None:
@@ -54,10 +55,6 @@ def object_above(block: Block, line: int) -> Written | None:
             moved = [f"{name} = {block.text(call)}", "", ""]
             return block.written(block.first, line, [*moved, *lines], function.name) if lines else None
     return None
-
-
-def _last_of(uses: list[ast.Name], least: int) -> int:
-    return max([least, *(each.lineno for each in uses)])
 
 
 def _is_class(node: ast.stmt, line: int) -> bool:

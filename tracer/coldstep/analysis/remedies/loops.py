@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 from coldstep._util.expressions import expression
@@ -221,13 +221,9 @@ def handed_on(function: ast.FunctionDef, loop: ast.For) -> list[str]:
     for statement in loop.body:
         updated = {root(statement.target)} if isinstance(statement, ast.AugAssign) else set()
         needed |= (read(statement) | updated) - {*made}
-        made |= dict.fromkeys(name for node in _not_of_lambdas(statement) for name in bindings(node))
+        nodes = (node for node in ast.walk(statement) if not isinstance(node, ast.arg))  # none of lambdas' parameters
+        made |= dict.fromkeys(name for node in nodes for name in bindings(node))
     return [name for name in made if name in needed or name in read_outside(function, loop)]
-
-
-def _not_of_lambdas(statement: ast.stmt) -> Iterator[ast.AST]:
-    """All nodes but the parameters of lambdas, which are no names of the function's."""
-    return (each for each in ast.walk(statement) if not isinstance(each, ast.arg))
 
 
 def read_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:
