@@ -74,8 +74,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
 def _written(shown: Document) -> Iterator[RenderableType]:
     yield from (_text(clause, "bold") for clause in shown.headline)
     yield _text(" · ".join(shown.about), "dim")
-    yield ""
-    yield from _answers(shown.head)
+    yield from ("", *_answers(shown.head))
     was_line = False
     for section in shown.sections:
         only = section.only if shown.shortened else None
@@ -88,8 +87,7 @@ def _written(shown: Document) -> Iterator[RenderableType]:
             yield from (Padding(_part(part, shown.vocabulary), (0, 0, 0, 2)) for part in section.parts)
         was_line = only is not None
     if shown.shortened:
-        yield ""
-        yield _text(shown.shortened, "italic")
+        yield from ("", _text(shown.shortened, "italic"))
     if shown.explained:
         yield _text(shown.explained, "italic")
 

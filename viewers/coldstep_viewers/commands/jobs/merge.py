@@ -53,16 +53,9 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     say_left_out(lost)
     spent = list(compile_rank_ns(merged).values())
     if wanted.format == "json":
-        echo_json(
-            {
-                "schema": SCHEMA,
-                "output": output,
-                "taken": why,
-                "clocks": [asdict(row) | {"text": row.how} for row in alignments],
-                "compile_ns": spent,
-                "findings": [asdict(row) for row in merged.findings],
-            }
-        )
+        clocks = [asdict(row) | {"text": row.how} for row in alignments]
+        about = {"schema": SCHEMA, "output": output, "taken": why, "clocks": clocks, "compile_ns": spent}
+        echo_json(about | {"findings": [asdict(row) for row in merged.findings]})
         exit_with(lost)
         return
     if why:
