@@ -298,15 +298,10 @@ def summary(checked: Checked) -> str:
 
 def as_json(checked: Checked) -> dict[str, Any]:
     """Everything, as data; each finding as in `coldstep report --json`."""
-    return {
-        "schema": SCHEMA,
-        "verdict": checked.verdict.word,
-        "exit_code": EXIT_CODES[checked.verdict.word],
-        "traces": checked.names,
-        "doubts": checked.verdict.doubts,
-        "notes": checked.verdict.notes,
-        "checks": [asdict(row) | {"text": checked.sentence(row)} for row in checked.verdict.checks],
-    }
+    verdict = checked.verdict
+    head = {"schema": SCHEMA, "verdict": verdict.word, "exit_code": EXIT_CODES[verdict.word], "traces": checked.names}
+    checks = [asdict(row) | {"text": checked.sentence(row)} for row in verdict.checks]
+    return {**head, "doubts": verdict.doubts, "notes": verdict.notes, "checks": checks}
 
 
 def junit(checked: Checked) -> str:

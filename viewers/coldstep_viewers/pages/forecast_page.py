@@ -26,7 +26,7 @@ def page(forecast: Forecast) -> str:
         compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
         more=max(0, len(forecast.compiles) - _MAX_ROWS),
         unknown=forecast_text.unknown(forecast),
-        curves=[_curve(curve) for curve in forecast.curves],
+        curves=list(map(_curve, forecast.curves)),
         **scripts("forecast.js"),
         data=[[_point(plan, curve) for plan in curve.plans] for curve in forecast.curves],
     )

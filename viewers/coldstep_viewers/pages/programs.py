@@ -88,17 +88,14 @@ def side_by_side(pair: Pair, changes: bool = True) -> Iterator[str]:
 
 def data(pair: Pair) -> dict[str, Any]:
     """The same as data, with all places and the whole diff."""
-    return {
-        "before": {"compile": pair.before.id, "stack": pair.before.stack, "function": pair.before.function},
-        "after": {"compile": pair.after.id, "stack": pair.after.stack, "function": pair.after.function},
-        "inputs": asdict(pair.inputs),
-        "forms": [
-            asdict(diff)
-            | {"types": [{"before": a, "after": b, "count": n} for (a, b), n in diff.types.items()]}
-            for diff in pair.diffs
-        ],
-        "structure": None if pair.structure is None else asdict(pair.structure),
-    }  # fmt: skip
+    compiles = (pair.before, pair.after)
+    before, after = ({"compile": row.id, "stack": row.stack, "function": row.function} for row in compiles)
+    forms = []
+    for diff in pair.diffs:
+        types = [{"before": was, "after": now, "count": n} for (was, now), n in diff.types.items()]
+        forms.append(asdict(diff) | {"types": types})
+    structure = None if pair.structure is None else asdict(pair.structure)
+    return {"before": before, "after": after, "inputs": asdict(pair.inputs), "forms": forms, "structure": structure}
 
 
 def _name(row: Compile, stack: str) -> str:

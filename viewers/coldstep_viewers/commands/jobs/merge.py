@@ -105,9 +105,8 @@ def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple
 
     parts = [f"{said(found.differ)} differ"] if found.differ else []
     parts += [f"{said([at])} is one of {number} alike" for at, number in found.stand_for.items()]
-    return [rows[at][0] for at in found.taken], (
-        f"{len(found.taken)} of {len(rows)} {named}: {', '.join(parts)}; --ranks takes others"
-    )
+    words = f"{len(found.taken)} of {len(rows)} {named}: {', '.join(parts)}; --ranks takes others"
+    return [rows[at][0] for at in found.taken], words
 
 
 def _about(path: str) -> tuple[str, int | None]:
