@@ -8,7 +8,7 @@ recolour ours. Imports the standard library, the order of tracks and `NamedTuple
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from coldstep.named_tuple import NamedTuple

@@ -87,8 +87,9 @@ class _Plane:
 
     def event(self, name: str, start_ns: int, wall_ns: int, args: Args) -> bytes:
         """An event for a line of this plane."""
-        keyed = ((proto.number(XStat.metadata_id, _number(self.stats, key)), args[key]) for key in args)
-        stats = [proto.data(XEvent.stats, key + _value(value)) for key, value in keyed if value is not None]
+        given = {key: value for key, value in args.items() if value is not None}
+        keyed = ((proto.number(XStat.metadata_id, _number(self.stats, key)), given[key]) for key in given)
+        stats = [proto.data(XEvent.stats, key + _value(value)) for key, value in keyed]
         when = proto.number(XEvent.offset_ps, start_ns * 1_000) + proto.number(XEvent.duration_ps, wall_ns * 1_000)
         return b"".join([proto.number(XEvent.metadata_id, _number(self.names, name)), when, *stats])
 

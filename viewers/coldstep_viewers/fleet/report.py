@@ -36,15 +36,10 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """The document that `--json` prints."""
         number = {"runs": self.runs, "processes": self.processes, "hosts": self.hosts}
-        about = {
-            "schema": SCHEMA,
-            "tables": self.tables,
-            **number,
-            "findings": [asdict(each) for each in self.findings],
-        }
+        head = {"schema": SCHEMA, "tables": self.tables} | number | {"findings": list(map(asdict, self.findings))}
         unread = [{"uri": each.uri, "state": each.state, "why": each.why} for each in self.unread]
         rows = {section.name: section.rows for section in self.sections}
-        return about | rows | {"objects": self.states, "unread": unread, "left_out": self.lost}
+        return head | rows | {"objects": self.states, "unread": unread, "left_out": self.lost}
 
 
 def report(tables: str, by: str | None = None) -> Report:
