@@ -156,12 +156,11 @@ class _Count:
 
 def _replaced(row: Sizes, places: Collection[Place], mapping: Mapping[int, int]) -> Sizes:
     """The same with the sizes at some places replaced."""
-    return Sizes({
-        argument: tuple(
-            mapping.get(size, size) if (argument, dimension) in places else size for dimension, size in enumerate(shape)
-        )
-        for argument, shape in row.shapes.items()
-    }, row.rest)  # fmt: skip
+
+    def sized(argument: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(mapping.get(size, size) if (argument, at) in places else size for at, size in enumerate(shape))
+
+    return Sizes({argument: sized(argument, shape) for argument, shape in row.shapes.items()}, row.rest)
 
 
 @slotted

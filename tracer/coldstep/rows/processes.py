@@ -69,10 +69,12 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
         ready.ns += ns
     both: list[Any] = [segment for compile_ in trace.compiles for segment in compile_.segments]
     both += [*trace.builds, *trace.transfers]
-    for each in (*both, *trace.processes, *trace.unplaced, *trace.children):
+    timed: list[Any] = [*both, *trace.processes, *trace.unplaced, *trace.children]
+    for each in timed:
         each.start_ns += ns
     failures = [details.failure for details in trace.details.values() if details.failure is not None]
-    for each in (*both, *trace.autotuning, *trace.cuda_graphs, *trace.graph_breaks, *failures):
+    placed: list[Any] = [*both, *trace.autotuning, *trace.cuda_graphs, *trace.graph_breaks, *failures]
+    for each in placed:
         each.interval += first
     for reported in trace.reported:
         reported.interval = first + (reported.interval or 0)
