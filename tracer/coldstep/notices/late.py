@@ -69,7 +69,7 @@ def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> Late
     about = late.compile.args
     known: Args = {"ready": late.ready.name, "step": late.step, "cost_ns": late.took_ns, "frame": frame}
     known |= {"function": str(about.get("function", "")), "loaded": about.get("outcome") == LOADED}
-    unknown = dict.fromkeys(("location", "caller", "argument", "code"))
+    unknown: Args = dict.fromkeys(("location", "caller", "argument", "code"))
     compile_ = LateCompile(**known, **unknown, cause="unknown", differs="", why="")
 
     def unexplained(error: Exception) -> None:  # the program must not end because we cannot say why it compiled

@@ -56,9 +56,9 @@ def xspace(trace: Trace, path: Path) -> bytes:
             if row.kind == "step" and row.process == process.index:
                 title = f"{row.name} {row.step} {_word(trace, row)}"
                 steps.append(pipeline.event(title, row.start_ns, row.wall_ns, _step(trace, row)))
-        for found in (found for found in trace.findings if found.process == process.index):
-            kind = found.kind.replace("_", " ")
-            findings.append(pipeline.event(kind, _start(trace, found), _MARK_NS, _finding(found)))
+        for finding in (finding for finding in trace.findings if finding.process == process.index):
+            kind = finding.kind.replace("_", " ")
+            findings.append(pipeline.event(kind, _start(trace, finding), _MARK_NS, _finding(finding)))
         pipeline.lines += [("Steps", steps), ("Findings", findings)]
         end = trace.origin_ns + process.start_ns + process.wall_ns
         for track in tracks:

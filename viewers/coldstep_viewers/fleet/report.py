@@ -63,5 +63,5 @@ def _report(store: Store, markers: list[Marker], lost: list[str], by: str | None
         )
         states = dict(Counter(each.state for each in outcomes))
         unread = sorted((each for each in outcomes if each.state not in (READ, COPY)), key=lambda each: each.uri)
-        found, made = differences(database), sections(database, by)
-        return Report(store.text, **numbers, findings=found, sections=made, states=states, unread=unread, lost=lost)
+        differ, made = differences(database), sections(database, by)
+        return Report(store.text, **numbers, findings=differ, sections=made, states=states, unread=unread, lost=lost)
