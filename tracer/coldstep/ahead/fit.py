@@ -121,12 +121,10 @@ class Fit:
         limit = f" {size(self.memory_bytes)}" if self.memory_bytes is not None else ""
         peak = size(self.peak_bytes)
         yield f"{verdict}{limit}: {peak} at most" if limit else f"needs {peak} at most"
-        yield (
-            f"  arguments {size(self.argument_bytes)}, results {size(self.output_bytes)}"
-            f"{f' ({size(self.reused_bytes)} in place of arguments)' if self.reused_bytes else ''}"
-            f", temporaries {size(self.temp_bytes)}"
-            f"{f', {LEFT_BY_COMPILING} {size(self.compiler_bytes)}' if self.compiler_bytes else ''}"
-        )
+        reused = f" ({size(self.reused_bytes)} in place of arguments)" if self.reused_bytes else ""
+        left = f", {LEFT_BY_COMPILING} {size(self.compiler_bytes)}" if self.compiler_bytes else ""
+        results = f"{size(self.output_bytes)}{reused}"
+        yield f"  arguments {size(self.argument_bytes)}, results {results}, temporaries {size(self.temp_bytes)}{left}"
         for row in self.held:
             yield f"  {'  of which ' if row.within else ''}{row.what} {size(row.bytes)}"
         for remedy in self.remedies:

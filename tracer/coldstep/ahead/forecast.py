@@ -41,20 +41,15 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """The document of schema coldstep-forecast/1."""
-        return {
-            "schema": SCHEMA,
-            "function": self.function,
-            "stack": self.stack,
-            "calls": self.calls,
-            "compiles": [{name: getattr(row, name) for name in _COMPILE} for row in self.compiles],
-            "unknown": [{"call": row.call, "why": row.why} for row in self.unknown],
-            "limit_at": self.limit_at,
-            "plans": [plan for curve in self.curves for plan in curve.to_json()],
-            "work": [curve.work() for curve in self.curves],
-            "notes": self.notes,
-        }
+        about = {"schema": SCHEMA, "function": self.function, "stack": self.stack, "calls": self.calls}
+        compiles = [{name: getattr(row, name) for name in _COMPILE} for row in self.compiles]
+        unknown = [{"call": row.call, "why": row.why} for row in self.unknown]
+        plans = [plan for curve in self.curves for plan in curve.to_json()]
+        answer = {"compiles": compiles, "unknown": unknown, "limit_at": self.limit_at, "plans": plans}
+        return about | answer | {"work": [curve.work() for curve in self.curves], "notes": self.notes}
 
 
+_FORETOLD = ("function", "stack", "calls", "compiles", "unknown", "limit_at")
 _COMPILE = ("call", "cause", "argument", "before", "after", "cost_ns")
 
 
@@ -85,16 +80,9 @@ def forecast(
     if known is not None:
         for row in foretold.compiles:
             row.cost_ns = known.first_ns if row.cause == "first" else known.again_ns
-    return Forecast(
-        function=foretold.function,
-        stack=foretold.stack,
-        calls=foretold.calls,
-        compiles=foretold.compiles,
-        unknown=foretold.unknown,
-        limit_at=foretold.limit_at,
-        curves=_curves(foretold, known),
-        notes=foretold.notes + (known.notes if known is not None else []),
-    )
+    answer = {name: getattr(foretold, name) for name in _FORETOLD}
+    notes = foretold.notes + (known.notes if known is not None else [])
+    return Forecast(**answer, curves=_curves(foretold, known), notes=notes)
 
 
 def each_call(calls: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Call]:

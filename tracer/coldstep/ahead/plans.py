@@ -65,15 +65,11 @@ class Curve:
 
     def to_json(self) -> list[dict[str, Any]]:
         """A row per plan, likewise."""
-        return [
-            {
-                **self.place(),
-                **{name: getattr(plan, name) for name in _PRICED},
-                "chosen": number == self.chosen,
-                "code": plan.code,
-            }
-            for number, plan in enumerate(self.plans)
-        ]
+        rows = []
+        for number, plan in enumerate(self.plans):
+            priced = {name: getattr(plan, name) for name in _PRICED}
+            rows.append(self.place() | priced | {"chosen": number == self.chosen, "code": plan.code})
+        return rows
 
 
 def curves(foretold: Foretold, prices: Prices) -> list[Curve]:
@@ -160,12 +156,11 @@ class _Count:
 
 def _replaced(row: Sizes, places: Collection[Place], mapping: Mapping[int, int]) -> Sizes:
     """The same with the sizes at some places replaced."""
-    return Sizes({
-        argument: tuple(
-            mapping.get(size, size) if (argument, dimension) in places else size for dimension, size in enumerate(shape)
-        )
-        for argument, shape in row.shapes.items()
-    }, row.rest)  # fmt: skip
+
+    def sized(argument: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(mapping.get(size, size) if (argument, at) in places else size for at, size in enumerate(shape))
+
+    return Sizes({argument: sized(argument, shape) for argument, shape in row.shapes.items()}, row.rest)
 
 
 @slotted
@@ -319,11 +314,7 @@ def left_open(rows: Sequence[Sizes], marked: Collection[Place] = ()) -> list[int
     variants: list[_Variant] = []
     numbers = []
     for number, row in enumerate(rows):
-        sizes = {
-            (argument, dimension): size
-            for argument, shape in row.shapes.items()
-            for dimension, size in enumerate(shape)
-        }
+        sizes = {(argument, at): size for argument, shape in row.shapes.items() for at, size in enumerate(shape)}
         if any(variant.takes(row.rest, sizes) for variant in variants):
             continue
         for place, size in sizes.items():

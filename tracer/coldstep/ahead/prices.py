@@ -44,9 +44,6 @@ def prices(trace: Trace, stack: str, function: str) -> Prices:
     first = [row.wall_ns for row in made if row.reason == "first"] or again
     steady = [row.steady_step_ns for row in trace.cost if row.steady_step_ns is not None]
     based = "" if again else ", a further one taken to be like it"
-    return Prices(
-        first_ns=first[0],
-        again_ns=round(median(again)) if again else first[0],
-        step_ns=steady[0] if len(steady) == 1 else None,
-        notes=[f"costs are those of {count(len(made), 'compile')} of {function} in that trace{based}"],
-    )
+    notes = [f"costs are those of {count(len(made), 'compile')} of {function} in that trace{based}"]
+    again_ns, step_ns = round(median(again)) if again else first[0], steady[0] if len(steady) == 1 else None
+    return Prices(first[0], again_ns, step_ns, notes=notes)

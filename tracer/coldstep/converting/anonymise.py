@@ -95,6 +95,9 @@ class Private:
         self._key = salt or new_salt()
         self._gone = _GONE if keep_labels else _GONE | {"labels"}
         self._hidden: list[str] = []
+        places, values = dict.fromkeys(("file", "root"), self._path), dict.fromkeys(("type", "value"), self._value)
+        words = dict.fromkeys(_PACKAGES, self._package) | dict.fromkeys(_TEXTS, self._words)
+        self._rules = dict.fromkeys(_KEPT, self._known) | places | values | words | {"guard_failures": self._guard}
 
     def hide(self, words: Iterable[str]) -> None:
         """Hash these words wherever they stand in a text."""
@@ -113,7 +116,7 @@ class Private:
         if kind == "workers" and not _PROGRAMS.fullmatch(name):
             return self.hash(name)
         # a call stack that was read while it changed may have any text of the process for a name
-        return self._without_hidden(self._paths(name))
+        return self._known(name)
 
     def category(self, category: str) -> str:
         """A phase."""
@@ -149,7 +152,7 @@ class Private:
     def _component(self, row: Args) -> Args:
         name = str(row["name"])
         words = {"text": row["text"]} if "text" in row and name in _COMPONENTS else {}
-        return {"name": self._without_hidden(self._paths(name)), "hash": self._again(str(row["hash"]))} | words
+        return {"name": self._known(name), "hash": self._again(str(row["hash"]))} | words
 
     def _arg(self, key: str, value: object) -> object:
         if isinstance(value, dict):
@@ -178,23 +181,13 @@ class Private:
             return {key: self._published(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._published(item) for item in value]
-        return self._without_hidden(self._paths(value)) if isinstance(value, str) else value
+        return self._known(value) if isinstance(value, str) else value
 
     def _text_of(self, key: str, text: str) -> str:
-        if key in _KEPT:
-            return self._without_hidden(self._paths(text))
-        if key in _PACKAGES:
-            return self._package(text)
-        if key in ("file", "root"):
-            return self._path(text)
-        if key in ("type", "value"):
-            return self._value(text)
-        if key in _TEXTS:
-            return self._words(text)
+        if (rule := self._rules.get(key)) is not None:
+            return rule(text)
         if key == "program" and text.startswith("1:"):
             return f"1:{self._again(text)}"
-        if key == "guard_failures":
-            return self._guard(text)
         if key == "error":
             kind, _, rest = text.partition(": ")
             amounts = ", ".join(_AMOUNT.findall(rest))
@@ -208,7 +201,7 @@ class Private:
     def _of_context(self, name: str, text: str) -> str:
         known = parsed(name)
         published = known is not None and known[0].published
-        return self._without_hidden(self._paths(text)) if published else self._value(text)
+        return self._known(text) if published else self._value(text)
 
     def _value(self, text: str) -> str:
         """A Python value, or the type of an array."""
@@ -230,12 +223,16 @@ class Private:
         compared = _COMPARED.fullmatch(text)
         if compared is not None and not _SIZES.search(compared[1]):
             text = compared[1] + self._value(compared[2])
-        return self._without_hidden(self._paths(text))
+        return self._known(text)
 
     def _words(self, text: str) -> str:
         """A sentence: what is quoted in it is somebody's, and so is what an error said."""
         text = _ERROR.sub(lambda match: f"{match[1]}{self.hash(match[2])}", _COMMENT.sub("", text))
         text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", lambda match: self._literal(match[0]), text)
+        return self._known(text)
+
+    def _known(self, text: str) -> str:
+        """A text of which only paths and what is hidden are somebody's."""
         return self._without_hidden(self._paths(text))
 
     def _paths(self, text: str) -> str:

@@ -268,10 +268,8 @@ def _copy(row: EventRow, kind: str, output: _Output, private: Private) -> None:
         is_step = row.category in (layout.STEP, layout.INFERRED)
         name = private.name(kind, layout.cut_title(row.name) if is_step else row.name)
         category = private.category(row.category)
-        titled = {"title": name} if is_step else {}
-        output.writer.begin(
-            row.ns, row.track, "" if titled else name, category, private.args(row.args), row.flows, **titled
-        )
+        shown, title = ("", name) if is_step else (name, "")
+        output.writer.begin(row.ns, row.track, shown, category, private.args(row.args), row.flows, title)
     elif row.kind == proto.SLICE_END:
         output.writer.end(row.ns, row.track, private.args(row.args), row.flows)
     else:

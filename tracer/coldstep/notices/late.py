@@ -67,21 +67,10 @@ class NotReadyError(ColdstepError, RuntimeError):
 def explain(late: Late, root: str, frame: FrameType | None, words: Args) -> LateCompile:
     """The notice of a compile."""
     about = late.compile.args
-    compile_ = LateCompile(
-        ready=late.ready.name,
-        function=str(about.get("function", "")),
-        location=None,
-        caller=None,
-        step=late.step,
-        cause="unknown",
-        argument=None,
-        differs="",
-        cost_ns=late.took_ns,
-        code=None,
-        why="",
-        frame=frame,
-        loaded=about.get("outcome") == LOADED,
-    )
+    known: Args = {"ready": late.ready.name, "step": late.step, "cost_ns": late.took_ns, "frame": frame}
+    known |= {"function": str(about.get("function", "")), "loaded": about.get("outcome") == LOADED}
+    unknown: Args = dict.fromkeys(("location", "caller", "argument", "code"))
+    compile_ = LateCompile(**known, **unknown, cause="unknown", differs="", why="")
 
     def unexplained(error: Exception) -> None:  # the program must not end because we cannot say why it compiled
         compile_.why = f"it could not be explained: {first_line(error)}"

@@ -40,9 +40,8 @@ class Listeners:
         self._worked = 0  # what `work` was when the last mark reported
         self._when_late: Callable[[LateCompile], object] | None = None
         self._raises_late = False
-        self._late: dict[
-            int, deque[Late]
-        ] = {}  # what was compiled after ready(), by thread, and is still to be reported
+        # what was compiled after ready(), by thread, and is still to be reported
+        self._late: dict[int, deque[Late]] = {}
 
     def begin_anew(self) -> None:
         """In a fork's child: late compiles so far are its parent's."""

@@ -105,10 +105,8 @@ def unreadable(schema: str) -> str | None:
         return f"has schema {schema[:40]!r}, which coldstep does not know: trace again"
     number = int(match[1])
     if number < _READ.start:
-        return (
-            f"was made by an older coldstep ({schema}; this one reads coldstep/{_READ.start} and later): "
-            "read it with that one, or trace again"
-        )
+        reads = f"this one reads coldstep/{_READ.start} and later"
+        return f"was made by an older coldstep ({schema}; {reads}): read it with that one, or trace again"
     if number >= _READ.stop:
         return f"was made by a newer coldstep ({schema}; this one reads up to {FILE_SCHEMA}): update coldstep"
     return None

@@ -417,12 +417,9 @@ class Decoder:
 def _track(descriptor: bytes) -> TrackRow:
     track = dict(_fields(descriptor))
     parent = track.get(TrackDescriptor.parent_uuid)
-    return TrackRow(
-        as_int(track.get(TrackDescriptor.uuid, 0)),
-        _text(track.get(TrackDescriptor.name, b"")),
-        None if parent is None else as_int(parent),
-        _text(track.get(TrackDescriptor.description, b"")),
-    )
+    uuid, above = as_int(track.get(TrackDescriptor.uuid, 0)), None if parent is None else as_int(parent)
+    name, about = (_text(track.get(key, b"")) for key in (TrackDescriptor.name, TrackDescriptor.description))
+    return TrackRow(uuid, name, above, about)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

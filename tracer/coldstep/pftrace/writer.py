@@ -33,6 +33,7 @@ from coldstep.pftrace.proto import (
     number,
 )
 
+Flows = tuple[int, ...]
 _SMALL = range(128)
 _INT64 = range(-(1 << 63), 1 << 63)
 _TIMESTAMP = proto.varint(TracePacket.timestamp << 3 | proto.VARINT)
@@ -59,25 +60,17 @@ class Writer:
         self._args: dict[tuple[str, type, object], bytes] = {}
         self._shapes: dict[tuple[int, int, str, str], tuple[bytes, bytes, bytes]] = {}
         self._written = 0
+        cleared = number(TracePacket.sequence_flags, proto.INCREMENTAL_STATE_CLEARED)
         defaults = number(proto.TracePacketDefaults.timestamp_clock_id, proto.MONOTONIC)
-        self._packet(
-            self._sequence
-            + number(TracePacket.sequence_flags, proto.INCREMENTAL_STATE_CLEARED)
-            + data(TracePacket.trace_packet_defaults, defaults)
-        )
+        self._packet(self._sequence + cleared + data(TracePacket.trace_packet_defaults, defaults))
         self.clocks(start)
 
     def clocks(self, at: Snapshot) -> None:
         """Say how the monotonic clock stood against the others."""
-        readings = (
-            (proto.MONOTONIC, at.monotonic_ns),
-            (proto.BOOTTIME, at.boottime_ns),
-            (proto.REALTIME, at.realtime_ns),
-        )
-        snapshot = b"".join(
-            data(ClockSnapshot.clocks, number(Clock.clock_id, clock) + number(Clock.timestamp, ns))
-            for clock, ns in readings
-        ) + number(ClockSnapshot.primary_trace_clock, proto.MONOTONIC)
+        readings = {proto.MONOTONIC: at.monotonic_ns, proto.BOOTTIME: at.boottime_ns, proto.REALTIME: at.realtime_ns}
+        clocks = [number(Clock.clock_id, clock) + number(Clock.timestamp, ns) for clock, ns in readings.items()]
+        snapshot = b"".join([data(ClockSnapshot.clocks, clock) for clock in clocks])
+        snapshot += number(ClockSnapshot.primary_trace_clock, proto.MONOTONIC)
         self._packet(self._sequence + data(TracePacket.clock_snapshot, snapshot))
 
     def track(
@@ -116,7 +109,7 @@ class Writer:
         name: str,
         category: str = "",
         args: Args | None = None,
-        flows: tuple[int, ...] = (),
+        flows: Flows = (),
         title: str = "",
     ) -> None:
         """A slice begins. Slices of one track must nest; at equal times the order of the calls decides.
@@ -125,7 +118,7 @@ class Writer:
         """
         self._event(proto.SLICE_BEGIN, ns, track, name, category, args, flows, title)
 
-    def end(self, ns: int, track: int, args: Args | None = None, flows: tuple[int, ...] = ()) -> None:
+    def end(self, ns: int, track: int, args: Args | None = None, flows: Flows = ()) -> None:
         """The innermost open slice of the track ends; `args` and `flows` are added to it."""
         self._event(proto.SLICE_END, ns, track, "", "", args, flows)
 
@@ -204,15 +197,7 @@ class Writer:
         self._packets.append(data(proto.Trace.packet, body))
 
     def _event(
-        self,
-        kind: int,
-        ns: int,
-        track: int,
-        name: str,
-        category: str,
-        args: Args | None,
-        flows: tuple[int, ...],
-        title: str = "",
+        self, kind: int, ns: int, track: int, name: str, category: str, args: Args | None, flows: Flows, title: str = ""
     ) -> None:
         shape = self._shapes.get((kind, track, name, category))
         if shape is None:
@@ -276,17 +261,11 @@ class Writer:
         elif isinstance(value, float):
             payload = double(DebugAnnotation.double_value, value)
         elif isinstance(value, dict):
-            payload = b"".join(
-                data(DebugAnnotation.dict_entries, entry)
-                for name, item in value.items()
-                if (entry := self._annotation(item, str(name))) is not None
-            )
+            entries = [self._annotation(item, str(name)) for name, item in value.items()]
+            payload = b"".join([data(DebugAnnotation.dict_entries, each) for each in entries if each is not None])
         elif isinstance(value, list | tuple):
-            payload = b"".join(
-                data(DebugAnnotation.array_values, entry)
-                for item in value
-                if (entry := self._annotation(item)) is not None
-            )
+            entries = list(map(self._annotation, value))
+            payload = b"".join([data(DebugAnnotation.array_values, each) for each in entries if each is not None])
         elif value is None:
             payload = b""
         else:

@@ -125,22 +125,13 @@ class Alike:
         begin = self.stamps[self.shape.begin][pair]
         start = begin if is_step else self._before(pair)
         end = self.stamps[-1][pair] if is_step else begin
-        made = Interval(
-            index=self.index + at,
-            process=self.process,
-            kind="step" if is_step else "between",
-            step=self.step + pair if is_step else None,
-            name=self.shape.name if is_step else None,
-            source="inferred" if is_step and self.by is not None else "marked",
-            label=self.label if is_step else None,
-            measures=self.measures if is_step else None,
-            start_ns=start - self.zero,
-            wall_ns=end - start,
-            python_dispatches=self.python_dispatches if is_step else None,
-            rss_bytes=self.rss_bytes,
-            device_bytes=self.device_bytes,
-            inferred_by=self.by if is_step else None,
-        )
+        index, span = self.index + at, (start - self.zero, end - start)
+        made = Interval(index, self.process, "between", None, None, "marked", None, None, *span)
+        made.rss_bytes, made.device_bytes = self.rss_bytes, self.device_bytes
+        if is_step:
+            made.kind, made.step, made.name = "step", self.step + pair, self.shape.name
+            made.source, made.inferred_by = "inferred" if self.by is not None else "marked", self.by
+            made.label, made.measures, made.python_dispatches = self.label, self.measures, self.python_dispatches
         for phase, stamp in self._stretches(bool(is_step)) if end > start else ():
             until = self.stamps[stamp][pair]
             if phase == UNATTRIBUTED:

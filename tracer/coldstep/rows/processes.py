@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
+from typing import Any
 
-from coldstep.model import GraphBreak, MemoryPeak, Process, Run, Trace
+from coldstep.model import MemoryPeak, Process, Run, Trace
 from coldstep.rows import intervals
 from coldstep.rows.intervals import Alike
 
@@ -55,8 +56,6 @@ def nearest_above(trace: Trace, process: Process, these: Collection[int]) -> int
 
 def _shift(trace: Trace, first: int, ns: int) -> None:
     """Count intervals from `first` on, and times from `ns` earlier."""
-    for process in trace.processes:
-        process.start_ns += ns
     for collector in trace.collectors:
         if collector.since_ns is not None:
             collector.since_ns += ns
@@ -66,33 +65,20 @@ def _shift(trace: Trace, first: int, ns: int) -> None:
             part.zero -= ns
         else:
             part.start_ns += ns
-    for compile_ in trace.compiles:
-        for segment in compile_.segments:
-            segment.interval += first
-            segment.start_ns += ns
     for ready in trace.ready:
         ready.ns += ns
-    for compiling in trace.unplaced:
-        compiling.start_ns += ns
-    for child in trace.children:
-        child.start_ns += ns
-    for build in trace.builds:
-        build.start_ns += ns
-        build.interval += first
-    for transfer in trace.transfers:
-        transfer.start_ns += ns
-        transfer.interval += first
-    for tuned in trace.autotuning:
-        tuned.interval += first
-    for graph in trace.cuda_graphs:
-        graph.interval += first
+    both: list[Any] = [segment for compile_ in trace.compiles for segment in compile_.segments]
+    both += [*trace.builds, *trace.transfers]
+    timed: list[Any] = [*both, *trace.processes, *trace.unplaced, *trace.children]
+    for each in timed:
+        each.start_ns += ns
+    failures = [details.failure for details in trace.details.values() if details.failure is not None]
+    placed: list[Any] = [*both, *trace.autotuning, *trace.cuda_graphs, *trace.graph_breaks, *failures]
+    for each in placed:
+        each.interval += first
     for reported in trace.reported:
         reported.interval = first + (reported.interval or 0)
     trace.counters = {key: [(at + ns, value) for at, value in points] for key, points in trace.counters.items()}
-    failures = [details.failure for details in trace.details.values() if details.failure is not None]
-    broken: list[GraphBreak] = [*trace.graph_breaks, *failures]
-    for each in broken:
-        each.interval += first
     if first and trace.unfinished is not None:
         # one step of the job may be unfinished: those of the other processes are the time after their last whole one
         cut = trace.intervals[trace.unfinished]

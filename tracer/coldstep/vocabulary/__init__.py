@@ -8,7 +8,7 @@ recolour ours. Imports the standard library, the order of tracks and `NamedTuple
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from coldstep.named_tuple import NamedTuple
@@ -445,7 +445,8 @@ def of_trace(declared: object) -> Vocabulary:
 
 
 def _read(collector: str, words: Mapping[str, object]) -> Vocabulary:
-    stacks = {row.name: row for row in map(_stack(collector), _rows(words, "stacks")) if row and row.name not in _NAMES}
+    declared = (_stack(collector, row) for row in _rows(words, "stacks"))
+    stacks = {row.name: row for row in declared if row and row.name not in _NAMES}
     tracks = {row.kind: row for row in map(_track, _rows(words, "tracks")) if row}
     causes = [row._replace(stacks=tuple(stacks)) for row in map(_cause, _rows(words, "causes")) if row]
     return Vocabulary(
@@ -463,19 +464,16 @@ def _rows(words: Mapping[str, object], part: str) -> list[Mapping[str, object]]:
     return [row for row in rows[: _MOST[part]] if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
 
 
-def _stack(collector: str) -> Callable[[Mapping[str, object]], Stack | None]:
-    def read(row: Mapping[str, object]) -> Stack | None:
-        name, track = _word(row, "name"), _word(row, "track")
-        if not name or not track or track in OURS.tracks:  # on a track of ours are compiles of ours
-            return None
-        packages = row.get("packages")
-        listed = packages[: _MOST["stacks"]] if isinstance(packages, list | tuple) else ()
-        listed_packages = tuple(str(each) for each in listed if _fits(each, _PACKAGE))
-        breaks, exact, in_call = (row.get(key) is True for key in ("breaks", "exact", "in_call"))
-        words = _text(row, "words") or name
-        return Stack(name, words, track, listed_packages or (name,), collector, (), None, breaks, exact, in_call)
-
-    return read
+def _stack(collector: str, row: Mapping[str, object]) -> Stack | None:
+    name, track = _word(row, "name"), _word(row, "track")
+    if not name or not track or track in OURS.tracks:  # on a track of ours are compiles of ours
+        return None
+    packages = row.get("packages")
+    listed = packages[: _MOST["stacks"]] if isinstance(packages, list | tuple) else ()
+    listed_packages = tuple(str(each) for each in listed if _fits(each, _PACKAGE))
+    breaks, exact, in_call = (row.get(key) is True for key in ("breaks", "exact", "in_call"))
+    words = _text(row, "words") or name
+    return Stack(name, words, track, listed_packages or (name,), collector, (), None, breaks, exact, in_call)
 
 
 def _track(row: Mapping[str, object]) -> Track | None:

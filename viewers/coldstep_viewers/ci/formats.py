@@ -84,7 +84,7 @@ def text(checked: Checked, colour: bool = False) -> str:
     """For a person who reads a log: the broken limits, what broke each and where, then all limits."""
     word = checked.verdict.word
     broken = [checked.sentence(row) for row in checked.rows("over")]
-    doubts = [*checked.verdict.doubts, *(checked.sentence(row) for row in checked.rows("unknown"))]
+    doubts = _doubts(checked)
     lines: list[str] = []
     heads = [("unknown", doubts), ("over", broken)]
     for verdict, said in heads[:: -1 if word == "over" else 1]:
@@ -130,22 +130,17 @@ def _headed(verdict: str, said: Sequence[str], colour: bool, most: int = _MAX_LI
 def _block(trace: Trace, name: str, finding: Finding, colour: bool) -> list[str]:
     place = f"{finding.location.file}:{finding.location.line}" if finding.location else ""
     head = ": ".join(part for part in (name, place, finding.text) if part)
-    lines = [_painted(flat(head), "1", colour)]
-    lines += [
-        f"    {label:<8}  {each}" for label, said in _details(trace, finding) for each in said.split("\n") if each
-    ]
-    return lines
+    facts = ((label, each) for label, said in _details(trace, finding) for each in said.split("\n") if each)
+    return [_painted(flat(head), "1", colour), *(f"    {label:<8}  {each}" for label, each in facts)]
 
 
 def _details(trace: Trace, finding: Finding) -> Iterator[tuple[str, str]]:
-    if finding.location:
-        code = trace.code.get((finding.location.file, finding.location.line), "").strip()
-        if code:
-            yield "code", flat(code)
+    place = finding.location
+    if place and (code := trace.code.get((place.file, place.line), "").strip()):
+        yield "code", flat(code)
     if finding.advice:
         yield "advice", flat(finding.advice)
-    defined = _defined(trace, finding)
-    if defined:
+    if defined := _defined(trace, finding):
         yield "function", defined
     if finding.cost_ns:
         yield "cost", duration(finding.cost_ns)
@@ -177,6 +172,7 @@ _COUNTED = {
     "max_errors": "error",
     "max_cache_misses": "missed program",
 }
+_LATE = {"ready": "compile", "ready_builds": "build"}
 _PEAKS = {"max_memory": "memory at its peak", "max_device_memory": "device memory at its peak"}
 
 
@@ -198,10 +194,8 @@ def _sentence(row: Check) -> str:
         return f"{row.subject} {_settled(row.found)}, allowed by step {row.allowed:.0f}{rest}"
     if row.limit == "max_autotune_seconds":
         return f"autotuning took {duration(round((row.found or 0) * 1e9))}, {row.allowed:g} s allowed"
-    if row.limit == "ready_builds":
-        return f"{count(int(row.found or 0), 'build')} after {row.subject}, none allowed"
-    if row.limit == "ready":
-        return f"{count(int(row.found or 0), 'compile')} after {row.subject}, none allowed"
+    if row.limit in _LATE:
+        return f"{count(int(row.found or 0), _LATE[row.limit])} after {row.subject}, none allowed"
     if row.limit == "forbid":
         return f"{count(int(row.found or 0), 'recompile')} with a forbidden cause ({row.subject})"
     if row.limit in _PEAKS:
@@ -304,15 +298,10 @@ def summary(checked: Checked) -> str:
 
 def as_json(checked: Checked) -> dict[str, Any]:
     """Everything, as data; each finding as in `coldstep report --json`."""
-    return {
-        "schema": SCHEMA,
-        "verdict": checked.verdict.word,
-        "exit_code": EXIT_CODES[checked.verdict.word],
-        "traces": checked.names,
-        "doubts": checked.verdict.doubts,
-        "notes": checked.verdict.notes,
-        "checks": [asdict(row) | {"text": checked.sentence(row)} for row in checked.verdict.checks],
-    }
+    verdict = checked.verdict
+    head = {"schema": SCHEMA, "verdict": verdict.word, "exit_code": EXIT_CODES[verdict.word], "traces": checked.names}
+    checks = [asdict(row) | {"text": checked.sentence(row)} for row in verdict.checks]
+    return {**head, "doubts": verdict.doubts, "notes": verdict.notes, "checks": checks}
 
 
 def junit(checked: Checked) -> str:
@@ -324,19 +313,10 @@ def junit(checked: Checked) -> str:
     errors = len(checked.rows("unknown")) + len(doubts)
     numbers = {"tests": str(len(rows) + len(doubts)), "failures": str(over), "errors": str(errors)}
     suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(
-        suites,
-        "testsuite",
-        {
-            "name": "coldstep check",
-            "package": "coldstep",
-            "id": "0",
-            **numbers,
-            "time": "0",
-            "timestamp": first.run.started[:19] or "1970-01-01T00:00:00",
-            "hostname": plain(first.processes[0].host or "localhost"),
-        },
-    )
+    about = {"name": "coldstep check", "package": "coldstep", "id": "0", **numbers, "time": "0"}
+    about["timestamp"] = first.run.started[:19] or "1970-01-01T00:00:00"
+    about["hostname"] = plain(first.processes[0].host or "localhost")
+    suite = ElementTree.SubElement(suites, "testsuite", about)
     ElementTree.SubElement(suite, "properties")
     for doubt in doubts:
         case = _case(suite, listed(checked.names), "seen whole")

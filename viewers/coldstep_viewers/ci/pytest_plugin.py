@@ -28,12 +28,9 @@ _MAX_NAME_CHARS = 150
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Where the traces of failed tests go."""
-    parser.getgroup("coldstep").addoption(
-        "--coldstep-output",
-        metavar="DIR",
-        default="coldstep-results",
-        help="where the traces of failed tests are kept (default: coldstep-results)",
-    )
+    where = "where the traces of failed tests are kept (default: coldstep-results)"
+    group = parser.getgroup("coldstep")
+    group.addoption("--coldstep-output", metavar="DIR", default="coldstep-results", help=where)
 
 
 def pytest_configure(config: pytest.Config) -> None:

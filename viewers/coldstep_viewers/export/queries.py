@@ -93,10 +93,8 @@ def _kept(paths: Sequence[Path], cache: Path, problem: Callable[[str], None]) ->
             problem(f"cannot read {path}: {error.strerror}")
     kept = set.intersection(*({*exported(name, cache)} for name in SCHEMAS))
     missing = {run: path for path, run in runs.items() if run not in kept}
-    bad = {}
-    for run, wrong in _read_all([(str(path), run, str(cache)) for run, path in missing.items()]):
-        if wrong:
-            bad[run] = wrong
+    jobs = [(str(path), run, str(cache)) for run, path in missing.items()]
+    bad = {run: wrong for run, wrong in _read_all(jobs) if wrong}
     for path, run in runs.items():
         if run in bad:
             problem(bad[run].replace(str(missing[run]), str(path), 1))

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
+from typing import Any
 
 import duckdb
 
@@ -13,6 +14,12 @@ from coldstep.errors import ColdstepError
 
 _MEMORY, _SPILLED = "2GB", "16GB"
 _PATIENCE_S = 300.0
+_OFF = (
+    "preserve_insertion_order",
+    "autoinstall_known_extensions",
+    "autoload_known_extensions",
+    "python_enable_replacements",
+)
 
 
 class QueryError(ColdstepError, ValueError):
@@ -26,17 +33,8 @@ def sealed(define: Callable[[duckdb.DuckDBPyConnection], None]) -> Iterator[duck
     Raises QueryError for what the engine refuses, and for what takes too long.
     """
     with tempfile.TemporaryDirectory(prefix="coldstep-sql-") as spill:
-        connection = duckdb.connect(
-            config={
-                "memory_limit": _MEMORY,
-                "temp_directory": spill,
-                "max_temp_directory_size": _SPILLED,
-                "preserve_insertion_order": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "python_enable_replacements": "false",
-            }
-        )
+        limits: dict[str, Any] = {"memory_limit": _MEMORY, "temp_directory": spill, "max_temp_directory_size": _SPILLED}
+        connection = duckdb.connect(config=limits | dict.fromkeys(_OFF, "false"))
         late = Timer(_PATIENCE_S, connection.interrupt)
         late.daemon = True
         late.start()

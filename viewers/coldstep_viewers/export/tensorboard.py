@@ -51,16 +51,14 @@ def xspace(trace: Trace, path: Path) -> bytes:
         whose = f"({process_name(trace, process.index)})"
         # of the planes that are of no kind of device that it knows, XProf shows only those named so
         pipeline, device = (_Plane(f"/device:CUSTOM:{what} {whose}") for what in ("Pipeline", "Device"))
-        steps = [
-            pipeline.event(f"{row.name} {row.step} {_word(trace, row)}", row.start_ns, row.wall_ns, _step(trace, row))
-            for row in trace.intervals
-            if row.kind == "step" and row.process == process.index
-        ]
-        findings = [
-            pipeline.event(row.kind.replace("_", " "), _start(trace, row), _MARK_NS, _finding(row))
-            for row in trace.findings
-            if row.process == process.index
-        ]
+        steps, findings = list[bytes](), list[bytes]()
+        for row in trace.intervals:
+            if row.kind == "step" and row.process == process.index:
+                title = f"{row.name} {row.step} {_word(trace, row)}"
+                steps.append(pipeline.event(title, row.start_ns, row.wall_ns, _step(trace, row)))
+        for finding in (finding for finding in trace.findings if finding.process == process.index):
+            kind = finding.kind.replace("_", " ")
+            findings.append(pipeline.event(kind, _start(trace, finding), _MARK_NS, _finding(finding)))
         pipeline.lines += [("Steps", steps), ("Findings", findings)]
         end = trace.origin_ns + process.start_ns + process.wall_ns
         for track in tracks:
@@ -89,49 +87,32 @@ class _Plane:
 
     def event(self, name: str, start_ns: int, wall_ns: int, args: Args) -> bytes:
         """An event for a line of this plane."""
-        stats = b"".join(
-            proto.data(XEvent.stats, proto.number(XStat.metadata_id, _number(self.stats, key)) + _value(value))
-            for key, value in args.items()
-            if value is not None
-        )
-        return (
-            proto.number(XEvent.metadata_id, _number(self.names, name))
-            + proto.number(XEvent.offset_ps, start_ns * 1_000)
-            + proto.number(XEvent.duration_ps, wall_ns * 1_000)
-            + stats
-        )
+        given = {key: value for key, value in args.items() if value is not None}
+        keyed = ((proto.number(XStat.metadata_id, _number(self.stats, key)), given[key]) for key in given)
+        stats = [proto.data(XEvent.stats, key + _value(value)) for key, value in keyed]
+        when = proto.number(XEvent.offset_ps, start_ns * 1_000) + proto.number(XEvent.duration_ps, wall_ns * 1_000)
+        return b"".join([proto.number(XEvent.metadata_id, _number(self.names, name)), when, *stats])
 
     def encoded(self, number: int) -> bytes:
         """The plane as an XPlane."""
-        lines = [
-            proto.number(XLine.id, at)
-            + _text(XLine.name, name)
-            + b"".join(proto.data(XLine.events, event) for event in events)
-            for at, (name, events) in enumerate(self.lines, 1)
-        ]
-        return (
-            proto.number(XPlane.id, number)
-            + _text(XPlane.name, self.name)
-            + b"".join(proto.data(XPlane.lines, line) for line in lines)
-            + _metadata(XPlane.event_metadata, self.names)
-            + _metadata(XPlane.stat_metadata, self.stats)
-        )
+        parts = [proto.number(XPlane.id, number), _text(XPlane.name, self.name)]
+        for at, (name, events) in enumerate(self.lines, 1):
+            line = [proto.number(XLine.id, at), _text(XLine.name, name)]
+            line += [proto.data(XLine.events, event) for event in events]
+            parts.append(proto.data(XPlane.lines, b"".join(line)))
+        parts += _metadata(XPlane.event_metadata, self.names)
+        return b"".join([*parts, *_metadata(XPlane.stat_metadata, self.stats)])
 
 
 def _number(known: dict[str, int], text: str) -> int:
     return known.setdefault(text, len(known) + 1)
 
 
-def _metadata(field: int, texts: dict[str, int]) -> bytes:
+def _metadata(field: int, texts: dict[str, int]) -> Iterator[bytes]:
     """The texts of a plane, as a map from their numbers."""
-    return b"".join(
-        proto.data(
-            field,
-            proto.number(MapEntry.key, number)
-            + proto.data(MapEntry.value, proto.number(Metadata.id, number) + _text(Metadata.name, text)),
-        )
-        for text, number in texts.items()
-    )
+    for text, number in texts.items():
+        entry = proto.data(MapEntry.value, proto.number(Metadata.id, number) + _text(Metadata.name, text))
+        yield proto.data(field, proto.number(MapEntry.key, number) + entry)
 
 
 def _value(value: object) -> bytes:

@@ -102,9 +102,8 @@ def opened(store: Store, markers: list[Marker], lost: list[str]) -> Iterator[Dat
 def _register(store: Store, markers: list[Marker], lost: list[str], connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables known, but for the traces that make no sense: a line of each goes to `lost`."""
     again = sorted(superseded(markers))
-    connection.register(
-        "superseded", pa.table({"batch": pa.array([b for b, _ in again], pa.string()), "run": [r for _, r in again]})
-    )
+    batches = pa.array([batch for batch, _ in again], pa.string())
+    connection.register("superseded", pa.table({"batch": batches, "run": [run for _, run in again]}))
     for name in SCHEMAS:
         connection.register(f"every_{name}", store.dataset(name, markers))
     connection.execute(_ODD)
@@ -127,7 +126,5 @@ def _register_words(connection: duckdb.DuckDBPyConnection, database: Database) -
     settings = [row["name"] for row in names if not is_of_program(row["name"])]
     connection.register("compiling", pa.table({"phase": compiling}))
     options = [is_option(name) for name in settings]
-    connection.register(
-        "settings",
-        pa.table({"name": pa.array(settings, pa.string()), "is_option": pa.array(options, pa.bool_())}),
-    )
+    columns = {"name": pa.array(settings, pa.string()), "is_option": pa.array(options, pa.bool_())}
+    connection.register("settings", pa.table(columns))

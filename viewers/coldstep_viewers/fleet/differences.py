@@ -131,14 +131,10 @@ def _duplicated(database: Database) -> Iterator[Difference]:
         loads = count(row["processes"] - 1, "load")
         most = "at most " if row["loaded_ns"] is None else ""
         beside = "; what a load takes is not known, for none loads it here" if most else ""
-        yield Difference(
-            "duplicated_work",
-            f"{row['function']}: compiled by {row['processes']} processes; one compile and {loads} would have saved "
-            f"{most}{duration(row['saved_ns'])} of waiting in all of them{beside}",
-            row["saved_ns"],
-            number=row["processes"],
-            evidence=[f"program {row['program']}: {duration(row['total_ns'])} in what disk caches cover"],
-        )
+        text = f"{row['function']}: compiled by {row['processes']} processes; one compile and {loads} would have saved "
+        text += f"{most}{duration(row['saved_ns'])} of waiting in all of them{beside}"
+        proof = [f"program {row['program']}: {duration(row['total_ns'])} in what disk caches cover"]
+        yield Difference("duplicated_work", text, row["saved_ns"], number=row["processes"], evidence=proof)
 
 
 def _settings(database: Database) -> Iterator[Difference]:

@@ -87,12 +87,7 @@ def _attach() -> None:
     modules = [os.path.dirname(module.__file__ or "") for module in (coldstep, coldstep_viewers)]
     try:
         # what a task prints would land in our output; the nodes may have no coldstep, or another one
-        ray.init(
-            address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            configure_logging=False,
-            runtime_env={"py_modules": modules},
-        )
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+        ray.init(address, runtime_env={"py_modules": modules}, **quiet)
     except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
         raise FleetError(f"cannot attach to the Ray cluster at {address}: {first_line(error)}") from None

@@ -12,11 +12,5 @@ _MOST_UNREAD = 100
 
 def page(report: Report) -> str:
     """The whole page."""
-    return rendered(
-        "fleet.html",
-        report=report,
-        unread=report.unread[:_MOST_UNREAD],
-        more_unread=len(report.unread) - _MOST_UNREAD,
-        words=words,
-        cut=CUT,
-    )
+    unread, more = report.unread[:_MOST_UNREAD], len(report.unread) - _MOST_UNREAD
+    return rendered("fleet.html", report=report, unread=unread, more_unread=more, words=words, cut=CUT)

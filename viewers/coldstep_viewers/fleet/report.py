@@ -35,18 +35,11 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The document that `--json` prints."""
-        return {
-            "schema": SCHEMA,
-            "tables": self.tables,
-            "runs": self.runs,
-            "processes": self.processes,
-            "hosts": self.hosts,
-            "findings": [asdict(each) for each in self.findings],
-            **{section.name: section.rows for section in self.sections},
-            "objects": self.states,
-            "unread": [{"uri": each.uri, "state": each.state, "why": each.why} for each in self.unread],
-            "left_out": self.lost,
-        }
+        number = {"runs": self.runs, "processes": self.processes, "hosts": self.hosts}
+        head = {"schema": SCHEMA, "tables": self.tables} | number | {"findings": list(map(asdict, self.findings))}
+        unread = [{"uri": each.uri, "state": each.state, "why": each.why} for each in self.unread]
+        rows = {section.name: section.rows for section in self.sections}
+        return head | rows | {"objects": self.states, "unread": unread, "left_out": self.lost}
 
 
 def report(tables: str, by: str | None = None) -> Report:
@@ -68,14 +61,7 @@ def _report(store: Store, markers: list[Marker], lost: list[str], by: str | None
         [numbers] = database.rows(
             "select count(distinct run) as runs, count(*) as processes, count(distinct host) as hosts from members"
         )
-        return Report(
-            store.text,
-            numbers["runs"],
-            numbers["processes"],
-            numbers["hosts"],
-            differences(database),
-            sections(database, by),
-            dict(Counter(each.state for each in outcomes)),
-            sorted((o for o in outcomes if o.state not in (READ, COPY)), key=lambda o: o.uri),
-            lost,
-        )
+        states = dict(Counter(each.state for each in outcomes))
+        unread = sorted((each for each in outcomes if each.state not in (READ, COPY)), key=lambda each: each.uri)
+        differ, made = differences(database), sections(database, by)
+        return Report(store.text, **numbers, findings=differ, sections=made, states=states, unread=unread, lost=lost)

@@ -119,13 +119,9 @@ from summed order by turn nulls last
 
 def sections(database: Database, by: str | None) -> list[Section]:
     """All of the report's."""
+    saved = "of the time that disk caches cover, what one compile of each and loads would have saved"
     questions = (
-        (
-            "duplicated",
-            "Compiled more than once",
-            "of the time that disk caches cover, what one compile of each and loads would have saved",
-            DUPLICATED,
-        ),
+        ("duplicated", "Compiled more than once", saved, DUPLICATED),
         ("programs", "Slowest programs", "all compiles of a function; medians of its first and last day", _SLOWEST),
         ("recompiles", "Recompiles", "by cause and place", _RECOMPILES),
         ("skew", "Skew", "the steps in which the processes of a job differ most", _SKEW),
@@ -133,9 +129,8 @@ def sections(database: Database, by: str | None) -> list[Section]:
         ("versions", "Versions", "", _VERSIONS),
         ("ended", "How they ended", "", _ENDED),
     )
-    cold = Section(
-        "cold_start", "Cold start", "from the start of a process to the end of its first step", _cold(database)
-    )
+    first = "from the start of a process to the end of its first step"
+    cold = Section("cold_start", "Cold start", first, _cold(database))
     made = [cold, *(Section(name, title, about, database.rows(asked)) for name, title, about, asked in questions)]
     if by is not None:
         made.insert(0, _groups(database, by))

@@ -115,9 +115,8 @@ class Store:
 
     def commit(self, parts: Parts, objects: list[Outcome], replaces: Sequence[str] = ()) -> Marker:
         """Write the files of a batch, then its marker. Raises OSError."""
-        batch = _hash(
-            [*sorted(replaces)] or sorted(f"{o.uri} {o.size} {o.modified} {o.state} {o.run}" for o in objects)
-        )
+        made_of = sorted(replaces) or sorted(f"{o.uri} {o.size} {o.modified} {o.state} {o.run}" for o in objects)
+        batch = _hash(made_of)
         marker = Marker(batch, objects=objects, replaces=list(replaces), committed=time.time())
         for (name, day), tables in parts:
             table = pa.concat_tables(tables, promote_options="default")
@@ -399,15 +398,10 @@ def _marker(content: bytes, path: str, batch: str) -> Marker:
             raise FleetError(f"{path} has schema {str(fields['schema'])[:40]!r}; this coldstep reads {SCHEMA}")
         if fields["batch"] != batch:
             raise FleetError(f"{path} is the marker of another batch, {str(fields['batch'])[:40]!r}")
-        return Marker(
-            batch,
-            [file for file in map(str, fields["files"]) if (match := _FILE.fullmatch(file)) and match[1] in SCHEMAS],
-            [_outcome(row) for row in fields["objects"]],
-            [label for label in map(str, fields["labels"]) if is_name(label)],
-            [str(batch) for batch in fields["replaces"]],
-            int(fields["bytes"]),
-            float(fields["committed"]),
-        )
+        files = [file for file in map(str, fields["files"]) if (match := _FILE.fullmatch(file)) and match[1] in SCHEMAS]
+        objects, labels = list(map(_outcome, fields["objects"])), list(filter(is_name, map(str, fields["labels"])))
+        size, committed = int(fields["bytes"]), float(fields["committed"])
+        return Marker(batch, files, objects, labels, list(map(str, fields["replaces"])), size, committed)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, FleetError):
             raise

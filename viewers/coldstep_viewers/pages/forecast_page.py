@@ -22,12 +22,11 @@ def page(forecast: Forecast) -> str:
         "forecast.html",
         style=style(OURS),
         headline=forecast_text.headline(forecast),
-        notes=forecast.notes,
+        forecast=forecast,
         compiles=[_row(row) for row in forecast.compiles[:_MAX_ROWS]],
         more=max(0, len(forecast.compiles) - _MAX_ROWS),
         unknown=forecast_text.unknown(forecast),
-        limit_at=forecast.limit_at,
-        curves=[_curve(curve) for curve in forecast.curves],
+        curves=list(map(_curve, forecast.curves)),
         **scripts("forecast.js"),
         data=[[_point(plan, curve) for plan in curve.plans] for curve in forecast.curves],
     )
@@ -38,20 +37,14 @@ def _row(row: ForetoldCompile) -> tuple[int, str, str, str]:
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    return {
-        "place": forecast_text.place(curve),
-        "plans": [
-            _point(plan, curve)
-            | {
-                "compiles": _shown(plan.compiles, str),
-                "padding": percent(plan.padding_share),
-                "total": _shown(plan.total_ns, duration),
-            }
-            for plan in curve.plans
-        ],
-        "work": forecast_text.work(curve),
-        "code": curve.plans[curve.chosen].code,
-    }
+    about = {"place": forecast_text.place(curve), "work": forecast_text.work(curve)}
+    plans = [_point(plan, curve) | _words(plan) for plan in curve.plans]
+    return about | {"plans": plans, "code": curve.plans[curve.chosen].code}
+
+
+def _words(plan: Plan) -> dict[str, Any]:
+    compiles, total = _shown(plan.compiles, str), _shown(plan.total_ns, duration)
+    return {"compiles": compiles, "padding": percent(plan.padding_share), "total": total}
 
 
 def _shown(figure: int | None, words: Callable[[int], str]) -> str:
@@ -60,10 +53,6 @@ def _shown(figure: int | None, words: Callable[[int], str]) -> str:
 
 def _point(plan: Plan, curve: Curve) -> dict[str, Any]:
     """A plan as the chart has it: of compiles, the seconds where they are known."""
-    return {
-        "title": forecast_text.title(plan),
-        "compiles": plan.compiles,
-        "padding": 100 * plan.padding_share,
-        "total": plan.total_ns / 1e9 if plan.total_ns is not None else None,
-        "chosen": plan is curve.plans[curve.chosen],
-    }
+    seconds = plan.total_ns / 1e9 if plan.total_ns is not None else None
+    figures = {"compiles": plan.compiles, "padding": 100 * plan.padding_share, "total": seconds}
+    return {"title": forecast_text.title(plan), **figures, "chosen": plan is curve.plans[curve.chosen]}

@@ -20,19 +20,16 @@ def lines(forecast: Forecast) -> Iterator[str]:
     yield headline(forecast)
     yield from (f"  {note}" for note in forecast.notes)
     if forecast.compiles:
-        yield ""
-        yield from _table([_row(row) for row in forecast.compiles[:_MAX_ROWS]])
+        yield from ("", *_table([_row(row) for row in forecast.compiles[:_MAX_ROWS]]))
         if (more := len(forecast.compiles) - _MAX_ROWS) > 0:
             yield f"  and {more} more; --format json has them"
     for why, calls in unknown(forecast).items():
-        yield ""
-        yield f"  not known of {count(len(calls), 'call')} ({numbers(calls)}): {why}"
+        yield from ("", f"  not known of {count(len(calls), 'call')} ({numbers(calls)}): {why}")
     if forecast.limit_at is not None:
         yield ""
         yield f"  the limit of variants is reached: call {forecast.limit_at} and further new ones run uncompiled"
     for curve in forecast.curves:
-        yield ""
-        yield from _curve(curve)
+        yield from ("", *_curve(curve))
 
 
 def headline(forecast: Forecast) -> str:

@@ -37,28 +37,15 @@ def page(compared: Stacks, pairs: list[Pair], without: str) -> str:
     """The whole page; `without` is the reason why no programs are compared."""
     best = _best(compared)
     lanes, legend = bars(compared)
-    stacks = [
-        {
-            "anchor": f"stack-{at}",
-            "title": title,
-            "trace": row.trace,
-            "cells": [(value, (at, name) in best) for name, value in figures(row).items()],
-            "unsteady_ns": sum(row.phases.values()),
-            "parts": lanes[at],
-            "reasons": list(reasons(row)),
-        }
-        for at, (title, row) in enumerate(zip(titles(compared), compared.rows, strict=True))
-    ]
+    stacks = []
+    for at, (title, row) in enumerate(zip(titles(compared), compared.rows, strict=True)):
+        cells = [(value, (at, name) in best) for name, value in figures(row).items()]
+        about = {"cells": cells, "unsteady_ns": sum(row.phases.values()), "reasons": list(reasons(row))}
+        stacks.append({"anchor": f"stack-{at}", "title": title, "trace": row.trace, "parts": lanes[at]} | about)
+    head = {"name": short(compared.name), "lead": lead(compared), "style": style(compared.vocabulary)}
+    columns, shown = list(FIGURES.values()), list(map(_program, pairs))
     return rendered(
-        "compare.html",
-        style=style(compared.vocabulary),
-        name=short(compared.name),
-        lead=lead(compared),
-        columns=list(FIGURES.values()),
-        stacks=stacks,
-        legend=legend,
-        programs=list(map(_program, pairs)),
-        without=without,
+        "compare.html", **head, columns=columns, stacks=stacks, legend=legend, programs=shown, without=without
     )
 
 
@@ -107,9 +94,8 @@ def _parts(stacks: Stacks, row: StackRow, shown: list[str], longest: int) -> lis
     for name in shown:
         ns = rest if name == _OTHER else spent[name]
         if ns:
-            parts.append(
-                Part(_label(stacks, name), tone(stacks.vocabulary, name), ns, 100 * at / longest, 100 * ns / longest)
-            )
+            left, width = 100 * at / longest, 100 * ns / longest
+            parts.append(Part(_label(stacks, name), tone(stacks.vocabulary, name), ns, left, width))
         at += ns
     return parts
 

@@ -82,12 +82,10 @@ def _lines(stacks: Stacks, pairs: list[Pair], without: str, width: int) -> Itera
     if sentence := lead(stacks):
         yield from wrap(sentence, width)
     for title, row in zip(titles(stacks), stacks.rows, strict=True):
-        yield ""
-        yield title
+        yield from ("", title)
         for words, value, reason in reasons(row):
             yield from wrap(f"  {words}{f' {value}' if value else ''}: {reason}", width, subsequent_indent="      ")
-    yield ""
-    yield "StableHLO"
+    yield from ("", "StableHLO")
     if without:
         yield from wrap(without, width, initial_indent="  ", subsequent_indent="  ")
     for pair in pairs:

@@ -77,7 +77,7 @@ def side_by_side(pair: Pair, changes: bool = True) -> Iterator[str]:
     before, after = pair.before, pair.after
     yield f"{_name(before, pair.names[0])} → {_name(after, pair.names[1])}"
     if pair.structure is not None:
-        yield from _structure(pair, pair.names)
+        yield from _structure(pair)
     yield from _inputs(pair.inputs)
     for diff in pair.diffs:
         yield from _form(diff)
@@ -88,17 +88,14 @@ def side_by_side(pair: Pair, changes: bool = True) -> Iterator[str]:
 
 def data(pair: Pair) -> dict[str, Any]:
     """The same as data, with all places and the whole diff."""
-    return {
-        "before": {"compile": pair.before.id, "stack": pair.before.stack, "function": pair.before.function},
-        "after": {"compile": pair.after.id, "stack": pair.after.stack, "function": pair.after.function},
-        "inputs": asdict(pair.inputs),
-        "forms": [
-            asdict(diff)
-            | {"types": [{"before": a, "after": b, "count": n} for (a, b), n in diff.types.items()]}
-            for diff in pair.diffs
-        ],
-        "structure": None if pair.structure is None else asdict(pair.structure),
-    }  # fmt: skip
+    compiles = (pair.before, pair.after)
+    before, after = ({"compile": row.id, "stack": row.stack, "function": row.function} for row in compiles)
+    forms = []
+    for diff in pair.diffs:
+        types = [{"before": was, "after": now, "count": n} for (was, now), n in diff.types.items()]
+        forms.append(asdict(diff) | {"types": types})
+    structure = None if pair.structure is None else asdict(pair.structure)
+    return {"before": before, "after": after, "inputs": asdict(pair.inputs), "forms": forms, "structure": structure}
 
 
 def _name(row: Compile, stack: str) -> str:
@@ -106,7 +103,7 @@ def _name(row: Compile, stack: str) -> str:
     return f"{row.id} {short(row.function)} ({stack}{which})"
 
 
-def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:
+def _structure(pair: Pair) -> Iterator[str]:
     assert pair.structure is not None
     total = pair.structure.anchors
     of = str(total[0]) if total[0] == total[1] else f"{total[0]} and {total[1]}"
@@ -116,7 +113,7 @@ def _structure(pair: Pair, names: tuple[str, str]) -> Iterator[str]:
         yield "    no difference"
     for each in pair.structure.differences:
         yield f"  - {each.text}"
-        yield from (f"      {_place(place, names)}" for place in each.places[:_MOST_PLACES])
+        yield from (f"      {_place(place, pair.names)}" for place in each.places[:_MOST_PLACES])
         if (more := len(each.places) - _MOST_PLACES) > 0:
             yield f"      and {count(more, 'more place', 'more places')}"
     spots = [spot for each in pair.structure.differences for place in each.places for spot in (*place.a, *place.b)]
@@ -141,8 +138,7 @@ def _spots(spots: list[Spot]) -> str:
 def _inputs(inputs: Inputs) -> Iterator[str]:
     if not (inputs.added or inputs.removed or inputs.changed):
         return
-    yield ""
-    yield "Inputs:"
+    yield from ("", "Inputs:")
     yield from _some([f"  - {text}" for text in inputs.removed])
     yield from _some([f"  + {text}" for text in inputs.added])
     yield from _some([f"  {name}: {was} → {now}" for name, was, now in inputs.changed])
@@ -150,24 +146,14 @@ def _inputs(inputs: Inputs) -> Iterator[str]:
 
 def _form(diff: Diff) -> Iterator[str]:
     was, now = diff.lines
-    yield ""
-    yield f"{diff.form}, {count(now, 'line') if was == now else f'{was} → {now} lines'}:"
+    yield from ("", f"{diff.form}, {count(now, 'line') if was == now else f'{was} → {now} lines'}:")
     if not (diff.operations or diff.constants or diff.types or diff.changes):
         yield "    no difference"
-    if diff.operations:
-        yield "  operations:"
-        yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in diff.operations.items()])
-    if diff.by_place:
-        yield "  by line of code, only before → only after:"
-        yield from _some(
-            [f"    {at(row.file, row.line)}: {_times(row.before)} → {_times(row.after)}" for row in diff.by_place]
-        )
-    if diff.constants:
-        yield "  constants:"
-        yield from _some([f"    {value}: {a} → {b}" for value, (a, b) in diff.constants.items()])
-    if diff.types:
-        yield "  types only:"
-        yield from _some([f"    {a} → {b}: {count(n, 'time')}" for (a, b), n in diff.types.items()])
+    places = [f"    {at(row.file, row.line)}: {_times(row.before)} → {_times(row.after)}" for row in diff.by_place]
+    yield from _some([f"    {op}: {a} → {b}" for op, (a, b) in diff.operations.items()], "  operations:")
+    yield from _some(places, "  by line of code, only before → only after:")
+    yield from _some([f"    {value}: {a} → {b}" for value, (a, b) in diff.constants.items()], "  constants:")
+    yield from _some([f"    {a} → {b}: {count(n, 'time')}" for (a, b), n in diff.types.items()], "  types only:")
 
 
 def _changed(diff: Diff) -> Iterator[str]:
@@ -186,7 +172,10 @@ def _times(operations: Mapping[str, int]) -> str:
     return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operations.items()) or "-"
 
 
-def _some(rows: list[str]) -> Iterator[str]:
+def _some(rows: list[str], title: str = "") -> Iterator[str]:
+    """The first of the rows, below a title where there is any."""
+    if title and rows:
+        yield title
     yield from rows[:_MOST_ROWS]
     if len(rows) > _MOST_ROWS:
         yield f"    … and {len(rows) - _MOST_ROWS} more"

@@ -18,19 +18,9 @@ def page(swept: Sweeps) -> str:
     rows = [point.row for each in swept.sweeps for point in each.points]
     parts, legend = bars(Stacks(swept.name, [], rows, [], swept.vocabulary))
     lanes = iter(parts)
-    return rendered(
-        "sweeps.html",
-        style=style(swept.vocabulary),
-        name=short(swept.name),
-        label=short(swept.sweeps[0].label),
-        columns=COLUMNS,
-        legend=legend,
-        sweeps=[
-            {
-                "words": each.words,
-                "verdict": verdict(each),
-                "rows": [(short(point.value), cells(point), next(lanes)) for point in each.points],
-            }
-            for each in swept.sweeps
-        ],
-    )
+    sweeps = []
+    for each in swept.sweeps:
+        points = [(short(point.value), cells(point), next(lanes)) for point in each.points]
+        sweeps.append({"words": each.words, "verdict": verdict(each), "rows": points})
+    words = {"name": short(swept.name), "label": short(swept.sweeps[0].label), "columns": COLUMNS}
+    return rendered("sweeps.html", style=style(swept.vocabulary), legend=legend, sweeps=sweeps, **words)

@@ -38,8 +38,7 @@ def _lines(swept: Sweeps, width: int) -> Iterator[str]:
     traces = sum(len(each.points) for each in swept.sweeps)
     yield f"{short(swept.name)}: {count(traces, 'trace')} by {short(swept.sweeps[0].label)}"
     for each in swept.sweeps:
-        yield ""
-        yield each.words
+        yield from ("", each.words)
         rows = [(short(point.value), *cells(point)) for point in each.points]
         yield from table(short(each.label), COLUMNS, rows, width)
         yield from wrap(verdict(each), width, subsequent_indent="    ")

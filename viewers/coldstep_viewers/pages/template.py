@@ -19,16 +19,17 @@ _MAX_CHARS = 2_000
 
 def rendered(template: str, **values: object) -> str:
     """The page that a template makes: all texts of a trace are escaped, made plain and cut."""
+    loader = PackageLoader("coldstep_viewers", "templates")
     templates = Environment(
-        loader=PackageLoader("coldstep_viewers", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: cut(value) if type(value) is str else value,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=shown
     )
     templates.filters |= {"duration": duration, "percent": percent, "size": size}
     return templates.get_template(template).render(**values)
+
+
+def shown(value: object) -> object:
+    """A value as a page has it: a text is cut."""
+    return cut(value) if type(value) is str else value
 
 
 def style(vocabulary: Vocabulary) -> Markup:

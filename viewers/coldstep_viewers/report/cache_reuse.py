@@ -73,15 +73,13 @@ def foretold_lines(path: str, reuse: Reuse, wall_ns: int, vocabulary: Vocabulary
     took = f"{path}: this process took {duration(wall_ns)}"
     if reuse.why is None:
         yield f"{took}; the next like it would take about {duration(reuse.second_run.wall_ns)}"
-        yield ""
-        yield "it pays again"
+        yield from ("", "it pays again")
         yield from _ledger(reuse, vocabulary)
     else:
         yield f"{took}; what the next like it would take cannot be foretold: {reuse.why}"
     loads = [row for row in reuse.programs if row.verdict == HIT]
     if loads:
-        yield ""
-        yield f"it loads {_programs(loads)}"
+        yield from ("", f"it loads {_programs(loads)}")
     yield from _reasons([row for row in reuse.programs if row.verdict != HIT], "it compiles again")
 
 
@@ -119,8 +117,7 @@ def compared_lines(earlier: str, later: str, reuses: Sequence[Reuse]) -> Iterato
     yield from _reasons([row for row in rows if row.verdict in _WORDS], "")
     for verdict in (NEW, GONE):
         if found_so := [row for row in rows if row.verdict == verdict]:
-            yield ""
-            yield f"{verdict}: {_programs(found_so)}"
+            yield from ("", f"{verdict}: {_programs(found_so)}")
 
 
 def _ledger(reuse: Reuse, vocabulary: Vocabulary) -> Iterator[str]:
@@ -148,11 +145,9 @@ def _reasons(rows: Iterable[Program], title: str) -> Iterator[str]:
         ((row.verdict, row.layer, row.why, parts, "" if row.why else row.why_text), row) for row, parts in differ
     )
     if groups and title:
-        yield ""
-        yield title
+        yield from ("", title)
     for group in sorted(groups.values(), key=lambda group: -sum(row.cost_ns for row in group)):
-        yield ""
-        yield from _reason(group)
+        yield from ("", *_reason(group))
 
 
 def _reason(group: list[Program]) -> Iterator[str]:

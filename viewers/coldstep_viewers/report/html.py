@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import chain
 from typing import Any, TypeVar
 
 from coldstep._util.figures import count, duration, listed, percent, scatter
@@ -26,6 +27,7 @@ from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import CACHES, UNATTRIBUTED
 from coldstep_viewers.pages.programs_page import programs
 from coldstep_viewers.pages.template import cut, rendered, scripts, style, tone
+from coldstep_viewers.pages.template import shown as as_shown
 from coldstep_viewers.report.answers import head
 from coldstep_viewers.report.document import line
 from coldstep_viewers.report.folding import alike_rows, costs, kind_of_break, kind_of_finding
@@ -454,11 +456,8 @@ def _table(
     details = _details(shown, about)
     kinds = {row.id: number for number, group in enumerate(alike_rows(costliest, False, kind)) for row in group}
     more = f"{count(len(cheaper), 'cheaper row')} left out, {duration(sum(cheaper))} in all" if cheaper else ""
-    made = []
-    for row in shown:
-        texts = (cut(cell) if isinstance(cell, str) else cell for cell in cells(row))
-        made.append([*texts, details.get(row.id), kinds[row.id]])
-    return {"rows": made, "more": more}
+    full = (chain(cells(row), (details.get(row.id), kinds[row.id])) for row in shown)
+    return {"rows": [list(map(as_shown, row_cells)) for row_cells in full], "more": more}
 
 
 def _details(rows: Sequence[Row], about: Callable[[Row], Details]) -> dict[str, list[list[Any]]]:

@@ -120,7 +120,7 @@ def _stretch(stretch: list[Part]) -> dict[str, Any]:
     unattributed = phases.pop(UNATTRIBUTED, 0)
     first, last = stretch[0], stretch[-1]
     intervals = [first.index, last.index + (len(last) - 1 if isinstance(last, Alike) else 0)]
-    which = {"process": first.process, "name": steps[0].name, "intervals": intervals}
+    which: dict[str, Any] = {"process": first.process, "name": steps[0].name, "intervals": intervals}
     which |= {"steps": [steps[0].step, steps[-1].step], "count": len(steps)}
     times = {"start_ns": first.start_ns, "wall_ns": end_ns(last) - first.start_ns}
     spread = round(high - low) if len(walls) >= _FEW else None

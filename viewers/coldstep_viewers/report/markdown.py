@@ -24,8 +24,7 @@ def render(trace: Trace, every: bool = False) -> str:
 def _lines(shown: Document) -> Iterator[str]:
     yield from (f"**{text(clause)}**  " for clause in shown.headline)
     yield text(" · ".join(shown.about))
-    yield ""
-    yield from _answers(shown.head)
+    yield from ("", *_answers(shown.head))
     for section in shown.sections:
         yield from ("", f"### {text(section.title)}")
         yield from _parts(section.parts[:_MAX_PARTS])

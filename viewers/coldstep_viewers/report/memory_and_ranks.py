@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coldstep._util.figures import count, duration, size
 from coldstep.analysis.across.ranks import compile_rank_ns
 from coldstep.analysis.memory import of_steps
-from coldstep.model import Memory, Trace
+from coldstep.model import Trace
 from coldstep.rows.intervals import kinds, unit
 from coldstep.rows.processes import name
 from coldstep_viewers.report.headline import verdict
@@ -39,8 +39,11 @@ def memory(trace: Trace, every: bool) -> Iterator[str]:
     again = {trace.details[each.id].identity for each in trace.compiles if each.reason == "recompile"}
     for of, needs in programs[:_MOST_PROGRAMS]:
         which = f", variant {variant_number(trace, of)}" if trace.details[of.id].identity in again else ""
-        parts = [f"{words} {size(bytes_)}{more}" for words, bytes_, more in _parts(needs) if bytes_ is not None]
-        yield f"{_whose(trace, of.process)}the program of {short(of.function)}{which}: {', '.join(parts)}"
+        sizes = {"arguments": needs.argument_bytes, "results": needs.output_bytes, "temporaries": needs.temp_bytes}
+        parts = {words: f"{words} {size(bytes_)}" for words, bytes_ in sizes.items() if bytes_ is not None}
+        if needs.reused_bytes and "results" in parts:
+            parts["results"] += f" ({size(needs.reused_bytes)} in place of arguments)"
+        yield f"{_whose(trace, of.process)}the program of {short(of.function)}{which}: {', '.join(parts.values())}"
 
 
 def ranks(trace: Trace) -> Iterator[str]:
@@ -64,12 +67,3 @@ def ranks(trace: Trace) -> Iterator[str]:
 
 def _whose(trace: Trace, process: int) -> str:
     return f"{name(trace, process)}, " if len(trace.processes) > 1 else ""
-
-
-def _parts(needs: Memory) -> list[tuple[str, int | None, str]]:
-    reused = f" ({size(needs.reused_bytes)} in place of arguments)" if needs.reused_bytes else ""
-    return [
-        ("arguments", needs.argument_bytes, ""),
-        ("results", needs.output_bytes, reused),
-        ("temporaries", needs.temp_bytes, ""),
-    ]

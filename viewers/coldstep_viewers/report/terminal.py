@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from typing import Any, Literal
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -46,6 +47,7 @@ _SMALLER, _NAMELESS = "░", "·"
 _GLUE = "\ue000"  # a space at which no line is broken, until the very end; nothing in a trace can hold it
 _MAX_CHARS = 2_000
 _BAR_CHARS = 12
+_AS_IT_IS: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False, "legacy_windows": False}
 
 
 def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = False) -> str:
@@ -54,16 +56,9 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
     `colour` adds a terminal's escape codes; nothing in the trace can add others.
     """
     out = io.StringIO()
+    system: Literal["standard"] | None = "standard" if colour else None
     console = Console(
-        file=out,
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
+        file=out, width=width, force_terminal=colour, color_system=system, no_color=not colour, **_AS_IT_IS
     )
     for part in _written(document(trace, every)):
         console.print(part)
@@ -74,8 +69,7 @@ def render(trace: Trace, width: int = 100, colour: bool = False, every: bool = F
 def _written(shown: Document) -> Iterator[RenderableType]:
     yield from (_text(clause, "bold") for clause in shown.headline)
     yield _text(" · ".join(shown.about), "dim")
-    yield ""
-    yield from _answers(shown.head)
+    yield from ("", *_answers(shown.head))
     was_line = False
     for section in shown.sections:
         only = section.only if shown.shortened else None
@@ -88,8 +82,7 @@ def _written(shown: Document) -> Iterator[RenderableType]:
             yield from (Padding(_part(part, shown.vocabulary), (0, 0, 0, 2)) for part in section.parts)
         was_line = only is not None
     if shown.shortened:
-        yield ""
-        yield _text(shown.shortened, "italic")
+        yield from ("", _text(shown.shortened, "italic"))
     if shown.explained:
         yield _text(shown.explained, "italic")
 

@@ -67,8 +67,8 @@ def _ledger(before: tuple[int, str, int] | None, stretches: list[Stretch], every
     whole = (before[0] if before else 0) + sum(row.wall_ns for row in stretches) or 1
     if before is not None:
         ns, what, own = before
-        note = what if every or not own else f"{what}; coldstep itself {duration(own)}"
-        yield _stretch("before the trace", ns, whole, note)
+        words = what if every or not own else f"{what}; coldstep itself {duration(own)}"
+        yield _stretch("before the trace", ns, whole, words)
         if own and every:
             yield _phase(OURS.phase("coldstep"), own, Share(own / ns))
     for stretch in stretches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Container
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -82,11 +83,8 @@ def command(run: str | None, later: str | None, place: str | None, wanted: Wante
         _of_rank(compared(first[rank][0], second[rank][0], first[rank][1], second[rank][1]), *second[rank], len(both))
         for rank in both
     ]
-    show(
-        lambda: as_json(found, measured=True),
-        lambda: [*compared_lines(run, later, found), *_missing(run, later, first, second)],
-        wanted.format,
-    )
+    lines = chain(compared_lines(run, later, found), _missing(run, later, first, second))
+    show(lambda: as_json(found, measured=True), lambda: lines, wanted.format)
     exit_with([*lost, *also_lost])
 
 

@@ -13,7 +13,7 @@ from coldstep._util.figures import count, duration
 from coldstep.analysis.across.run_diff import Function, FunctionChange, function_changes, summarize
 from coldstep.analysis.unobserved import unknown
 from coldstep.blind_spots import BREAKS, COMPILES, RECOMPILES
-from coldstep.model import Cost, Settling, Trace
+from coldstep.model import Compile, Cost, Trace
 from coldstep.rows.variants import is_variant
 from coldstep.vocabulary import PROFILE, Vocabulary
 from coldstep_viewers.commands.compare.programs import show_programs
@@ -63,37 +63,31 @@ def _lines(before: str, after: str, old: Trace, new: Trace) -> Iterator[str]:
         for why in _unseen(trace):
             yield f"{path} does not show all that compiled: {why}"
     yield from _unlike(old, new)
-    programs, programs_now = map(_programs, (old, new))
+    programs, programs_now = len(_programs(old)), len(_programs(new))
     made = f"{programs} → {programs_now} programs" if programs != programs_now else count(programs, "program")
     lasted = "" if from_log(old) or from_log(new) else f", the run {_times(lasted_ns(old), lasted_ns(new))}"
     yield f"in all: {made} compiled{lasted}"
     for first, second in _steps(old, new):
-        yield ""
-        yield from _step(first, second, old, new)
+        yield from ("", *_step(first, second, old, new))
     changes = function_changes(summarize(old), summarize(new))
     shown = [row for row in changes if row.counts_differ or _matters(*_costs(row))]
     for row in shown:
-        yield ""
-        yield from _function(row, new.vocabulary)
+        yield from ("", *_function(row, new.vocabulary))
     (others, cost_ns), (others_now, cost_now_ns) = _others(old), _others(new)
     if others != others_now or _matters(cost_ns, cost_now_ns):
-        yield ""
-        yield f"eager and library programs: {others} → {others_now}, {_times(cost_ns, cost_now_ns)}"
+        yield from ("", f"eager and library programs: {others} → {others_now}, {_times(cost_ns, cost_now_ns)}")
     if len(shown) < len(changes):
-        yield ""
-        yield f"{count(len(changes) - len(shown), 'function')} as before"
+        yield from ("", f"{count(len(changes) - len(shown), 'function')} as before")
     elif not changes and not [*_unseen(old), *_unseen(new)]:
-        yield ""
-        yield "neither run compiled a function of the user's own"
+        yield from ("", "neither run compiled a function of the user's own")
 
 
 def _unlike(old: Trace, new: Trace) -> Iterator[str]:
     """What makes the two runs' times no measure of each other."""
     loaded_, sides = [_from_disk(trace) for trace in (old, new)], ("BEFORE", "AFTER")
     if len({n / of for n, of in loaded_ if of}) > 1:
-        found = " and ".join(
-            f"{side} {n or 'none'} of its {count(of, 'compile')}" for side, (n, of) in zip(sides, loaded_, strict=True)
-        )
+        each = zip(sides, loaded_, strict=True)
+        found = " and ".join(f"{side} {n or 'none'} of its {count(of, 'compile')}" for side, (n, of) in each)
         yield f"not comparable in time: {found} found compiled code in a disk cache (run both cold, or both warm)"
     stepped = [bool(trace.cost) for trace in (old, new)]
     if stepped[0] != stepped[1]:
@@ -124,10 +118,8 @@ def _function(row: FunctionChange, vocabulary: Vocabulary) -> Iterator[str]:
     yield f"{where}: {compiles}, {_times(old.cost_ns, new.cost_ns)}"
     if old.file != new.file:
         yield f"    moved from {old.file}"
-    for label, was, now in (
-        ("recompiles for", old.recompiles, new.recompiles),
-        ("graph breaks,", old.graph_breaks, new.graph_breaks),
-    ):
+    counted = ("recompiles for", old.recompiles, new.recompiles), ("graph breaks,", old.graph_breaks, new.graph_breaks)
+    for label, was, now in counted:
         for kind in sorted({*was, *now}):
             if was[kind] != now[kind]:
                 yield f"    {label} {kind}: {was[kind]} → {now[kind]}"
@@ -138,10 +130,7 @@ def _function(row: FunctionChange, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _step(was: Cost, now: Cost, old: Trace, new: Trace) -> Iterator[str]:
-    settled = [
-        next((row for row in trace.settling if row.by == "step" and row.name == now.name), None) for trace in (old, new)
-    ]
-    steps = [_settled_at(row) for row in settled]
+    steps = [_settled_at(trace, now.name) for trace in (old, new)]
     yield f"{short(now.name)}: first step {_times(was.first_step.wall_ns, now.first_step.wall_ns)}"
     if steps[0] != steps[1]:
         yield f"    settled at step: {steps[0]} → {steps[1]}"
@@ -149,7 +138,8 @@ def _step(was: Cost, now: Cost, old: Trace, new: Trace) -> Iterator[str]:
     yield from _phases(new.vocabulary, *first)
 
 
-def _settled_at(row: Settling | None) -> str:
+def _settled_at(trace: Trace, name: str) -> str:
+    row = next((row for row in trace.settling if row.by == "step" and row.name == name), None)
     if row is None or row.verdict == "not_observable":
         return "not known"
     return "never" if row.settled_at_step is None else str(row.settled_at_step)
@@ -183,23 +173,17 @@ def _versions(old: Trace, new: Trace) -> dict[str, tuple[str | None, str | None]
 
 def _steps(old: Trace, new: Trace) -> list[tuple[Cost, Cost]]:
     """The kinds of steps that both runs have."""
-    known = {row.name: row for row in reversed(old.cost)}
-    return [
-        (known[row.name], row) for row in {row.name: row for row in reversed(new.cost)}.values() if row.name in known
-    ]
+    known, rows = ({row.name: row for row in reversed(trace.cost)} for trace in (old, new))
+    return [(known[name], row) for name, row in rows.items() if name in known]
 
 
-def _programs(trace: Trace) -> int:
-    return sum(row.outcome != "traced_only" and not row.parent for row in trace.compiles)
+def _programs(trace: Trace) -> list[Compile]:
+    return [row for row in trace.compiles if row.outcome != "traced_only" and not row.parent]
 
 
 def _others(trace: Trace) -> tuple[int, int]:
     """How many programs were compiled that are not of the user's own functions, and what they cost."""
-    rows = [
-        row
-        for row in trace.compiles
-        if row.origin in ("eager", "library") and row.outcome != "traced_only" and not row.parent
-    ]
+    rows = [row for row in _programs(trace) if row.origin in ("eager", "library")]
     return len(rows), sum(row.wall_ns for row in rows)
 
 
@@ -215,23 +199,17 @@ def _data(before: str, after: str, old: Trace, new: Trace) -> dict[str, Any]:
     def side(row: Function | None) -> dict[str, Any] | None:
         return {each.name: getattr(row, each.name) for each in fields(row)} if row is not None else None
 
-    return {
-        "schema": SCHEMA,
-        "before": before,
-        "after": after,
-        "unseen": {"before": _unseen(old), "after": _unseen(new)},
-        "versions": {name: {"before": was, "after": now} for name, (was, now) in _versions(old, new).items()},
-        "unlike": list(_unlike(old, new)),
-        "steps": [
-            {
-                "name": now.name,
-                "before": asdict(was.first_step) | {"settled_at_step": summaries[0].settled.get(now.name)},
-                "after": asdict(now.first_step) | {"settled_at_step": summaries[1].settled.get(now.name)},
-            }
-            for was, now in _steps(old, new)
-        ],
-        "functions": [
-            {"before": side(row.before), "after": side(row.after), "cost_ns": row.cost_ns, "differs": row.counts_differ}
-            for row in function_changes(*summaries)
-        ],
-    }
+    def step(was: Cost, now: Cost) -> dict[str, Any]:
+        settled = [{"settled_at_step": summary.settled.get(now.name)} for summary in summaries]
+        first, then = asdict(was.first_step) | settled[0], asdict(now.first_step) | settled[1]
+        return {"name": now.name, "before": first, "after": then}
+
+    versions = {name: {"before": was, "after": now} for name, (was, now) in _versions(old, new).items()}
+    functions = [
+        {"before": side(row.before), "after": side(row.after), "cost_ns": row.cost_ns, "differs": row.counts_differ}
+        for row in function_changes(*summaries)
+    ]
+    about: dict[str, Any] = {"schema": SCHEMA, "before": before, "after": after}
+    about |= {"unseen": {"before": _unseen(old), "after": _unseen(new)}, "versions": versions}
+    steps = [step(was, now) for was, now in _steps(old, new)]
+    return about | {"unlike": list(_unlike(old, new)), "steps": steps, "functions": functions}

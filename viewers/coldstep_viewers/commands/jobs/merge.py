@@ -53,16 +53,9 @@ def command(traces: tuple[str, ...], output: str, ranks: str | None, wanted: Wan
     say_left_out(lost)
     spent = list(compile_rank_ns(merged).values())
     if wanted.format == "json":
-        echo_json(
-            {
-                "schema": SCHEMA,
-                "output": output,
-                "taken": why,
-                "clocks": [asdict(row) | {"text": row.how} for row in alignments],
-                "compile_ns": spent,
-                "findings": [asdict(row) for row in merged.findings],
-            }
-        )
+        clocks = [asdict(row) | {"text": row.how} for row in alignments]
+        about = {"schema": SCHEMA, "output": output, "taken": why, "clocks": clocks, "compile_ns": spent}
+        echo_json(about | {"findings": [asdict(row) for row in merged.findings]})
         exit_with(lost)
         return
     if why:
@@ -112,9 +105,8 @@ def _taken(traces: tuple[str, ...], asked: str | None, lost: list[str]) -> tuple
 
     parts = [f"{said(found.differ)} differ"] if found.differ else []
     parts += [f"{said([at])} is one of {number} alike" for at, number in found.stand_for.items()]
-    return [rows[at][0] for at in found.taken], (
-        f"{len(found.taken)} of {len(rows)} {named}: {', '.join(parts)}; --ranks takes others"
-    )
+    words = f"{len(found.taken)} of {len(rows)} {named}: {', '.join(parts)}; --ranks takes others"
+    return [rows[at][0] for at in found.taken], words
 
 
 def _about(path: str) -> tuple[str, int | None]:

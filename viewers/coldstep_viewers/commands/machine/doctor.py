@@ -54,10 +54,8 @@ def lines(found: Checkup) -> Iterator[str]:
     for test in found.tests:
         yield f"  {'ok    ' if test.ok else 'FAILED'}  {test.name:{width}}  {test.text}"
     yield ""
-    failed = sum(not test.ok for test in found.tests)
-    yield (
-        f"{failed} of {len(found.tests)} failed" if failed else f"all {len(found.tests)} are reported as they happened"
-    )
+    failed, number = sum(not test.ok for test in found.tests), len(found.tests)
+    yield f"{failed} of {number} failed" if failed else f"all {number} are reported as they happened"
 
 
 def _doors() -> Iterator[str]:

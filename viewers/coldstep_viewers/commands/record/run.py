@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import zipimport
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -43,6 +44,7 @@ _USAGE = (
     "(script.py | -m module | command) [arguments]"
 )
 _OF_COMMANDS = ("output", "waits", "label")  # options that are for a command, too
+_AS_GIVEN = ("collectors", "device", "stacks", "live", "ir", "infer", "ready_after")  # of a trace's, by their names
 _SHELLS = (".sh", ".bash", ".zsh", ".fish", ".bat", ".ps1")
 _BEGIN_BYTES = 256
 _EXAMPLE = """\
@@ -110,21 +112,10 @@ def _recorded(argv: list[str], output: str, options: argparse.Namespace, job: Jo
     try:
         # absolute, for the script may change its folder before the trace is read again
         command = ["coldstep", "run", *argv]
-        asked = Options(
-            os.path.abspath(output),
-            options.collectors,
-            options.device,
-            stacks=options.stacks,
-            live=options.live,
-            ir=options.ir,
-            command=command,
-            joinable=True,  # and the command prints the headline itself
-            infer=options.infer,
-            ready_after=options.ready_after,
-            whole_process=True,
-            labels=dict(options.label),
-            job=job,
-        )
+        chosen = {name: getattr(options, name) for name in _AS_GIVEN}
+        chosen |= {"command": command, "labels": dict(options.label), "job": job}
+        # joinable: and the command prints the headline itself
+        asked = Options(os.path.abspath(output), joinable=True, whole_process=True, **chosen)
         recording = Block(asked)
         return recording, recording.__enter__()
     except OSError as error:
@@ -147,14 +138,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Our options, and the script or `-m module` with all that follows."""
-    parser = _Parser(
-        prog="coldstep run",
-        usage=_USAGE,
-        description="Run a script, a module or a command under a trace, unchanged.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = _Parser("coldstep run", _USAGE, "Run a script, a module or a command under a trace, unchanged.", _EXAMPLE)
+    parser.formatter_class, parser.allow_abbrev = argparse.RawDescriptionHelpFormatter, False
     for names, row in _OPTIONS.items():
         parser.add_argument(*names.split(), **row)
     # argparse must not see the script's own flags: find where ours end
@@ -209,6 +194,12 @@ def _without(dest: str, help_: str) -> dict[str, Any]:
     return {"dest": dest, "action": "store_false", "help": help_}
 
 
+def _repeated(metavar: str, type_: Callable[[str], object], help_: str) -> dict[str, Any]:
+    """The same of an option that may be given several times."""
+    about = {"metavar": metavar, "type": type_, "help": f"{help_}; may be given several times"}
+    return about | {"action": "append", "default": []}
+
+
 _OPTIONS: dict[str, dict[str, Any]] = {
     "-o --output": {
         "metavar": "FILE",
@@ -216,19 +207,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "current folder). {rank} and {pid} are filled in. If RANK is set and FILE has no {rank}, -rank<N> is added. In "
         "a folder, the trace is named after the script and its rank or process. Only its owner can read it (mode 0600)",
     },
-    "--step": {
-        "metavar": "MODULE:FUNCTION",
-        "type": _function,
-        "action": "append",
-        "default": [],
-        "help": "make every call of this function a step (__main__:train_step for one of the script itself); may be "
-        "given several times",
-    },
-    "--collectors": {
-        "metavar": "A,B",
-        "type": _names,
-        "help": "attach only these (default: all)",
-    },
+    "--step": _repeated(
+        "MODULE:FUNCTION",
+        _function,
+        "make every call of this function a step (__main__:train_step for one of the script itself)",
+    ),
+    "--collectors": {"metavar": "A,B", "type": _names, "help": "attach only these (default: all)"},
     "--device": {
         "choices": CHOICES,
         "default": UNTIL_SETTLED,
@@ -251,14 +235,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--no-infer": _without("infer", "if the script marks no steps, do not infer them from what it repeats"),
     "--no-children": _without("children", "do not trace the processes that the script starts"),
     "--no-waits": _without("waits", "do not record what the script, and each process that it starts, waits for"),
-    "--label": {
-        "metavar": "NAME=VALUE",
-        "type": _label,
-        "action": "append",
-        "default": [],
-        "help": "label the trace (team=search), in addition to the labels from the variables of CI, SLURM, Kubernetes "
-        "and torchrun; may be given several times",
-    },
+    "--label": _repeated(
+        "NAME=VALUE",
+        _label,
+        "label the trace (team=search), in addition to the labels from the variables of CI, "
+        "SLURM, Kubernetes and torchrun",
+    ),
     "--ready-after": {
         "metavar": "N",
         "type": _steps,
