@@ -105,25 +105,25 @@ class Captures:
     ) -> None:
         self._numbers = numbers
         self._later = later
-        found: list[tuple[_Place, Any]] = []
+        values: list[tuple[_Place, Any]] = []
         function = next((each for each in reversed(layers) if isinstance(each, FunctionType)), None)
         if function is not None:
             seen: set[CodeType] = set()
-            self._add(found, function, owner, places, _INNER_FUNCTIONS, seen)
+            self._add(values, function, owner, places, _INNER_FUNCTIONS, seen)
             for name, part in (parts or {}).items():
                 of = weakref.ref(function), _weak(part)
                 trains = _Place(forms.ATTRIBUTE, f"{name}.trainable", *of, "_trainable")
-                found.append((trains, trains.read()))
+                values.append((trains, trains.read()))
                 if isinstance(call := getattr(type(part), "call", None), FunctionType):
-                    self._add(found, call, part, places, _INNER_FUNCTIONS, seen)
+                    self._add(values, call, part, places, _INNER_FUNCTIONS, seen)
             if set_up is not None:
                 of = weakref.ref(function), _weak(set_up)
                 weights = _Place(forms.ATTRIBUTE, LOSS_WEIGHTS, *of, "_user_loss_weights")
-                found.append((weights, weights.read()))
-        del found[_MOST:]
-        for place, value in found:
+                values.append((weights, weights.read()))
+        del values[_MOST:]
+        for place, value in values:
             place.was, place.is_optimizer = self._text(value), is_optimizer(value)
-        self._places = [place for place, _ in found if place.was]
+        self._places = [place for place, _ in values if place.was]
 
     def context(self) -> dict[str, str]:
         """The values, as a signature's context has them."""
@@ -161,7 +161,7 @@ class Captures:
 
     def _add(
         self,
-        found: list[tuple[_Place, Any]],
+        values: list[tuple[_Place, Any]],
         function: FunctionType,
         owner: Any,
         places: Places,
@@ -173,7 +173,7 @@ class Captures:
         if depth == 0 or code in seen or not places.is_users(absolute(code.co_filename)):
             return
         seen.add(code)
-        known = {(place.form, place.name) for place, _ in found}
+        known = {(place.form, place.name) for place, _ in values}
         own = code.co_varnames[0] if owner is not None and code.co_argcount else None
         inner: list[tuple[Any, Any]] = []
         for form, name in _named(function, own, owner) if self._later else _reads(code, own):
@@ -182,14 +182,14 @@ class Captures:
             if isinstance(value, FunctionType):
                 inner.append((value, None))
                 if self._later and form is forms.ATTRIBUTE and (form, name) not in known:
-                    found.append((place, value))
+                    values.append((place, value))
             elif isinstance(value, MethodType):
                 inner.append((value.__func__, value.__self__))
             elif value is not _MISSING and (form, name) not in known:
-                found.append((place, value))
+                values.append((place, value))
         for each, its in inner:
             if isinstance(each, FunctionType):
-                self._add(found, each, its, places, depth - 1, seen)
+                self._add(values, each, its, places, depth - 1, seen)
 
     def _text(self, value: Any) -> str:
         """A value that tracing reads as Python; "" for whatever cannot be told from another."""

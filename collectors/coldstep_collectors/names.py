@@ -97,10 +97,9 @@ class Hook:
                 return value
         return None
 
-    def local(self, frame: FrameType | Mapping[str, Any] | None) -> tuple[Any, ...]:
-        """The local variables that are read of a frame, or of a frame's `f_locals`; empty where it has them in no
-        form."""
-        local: Mapping[str, Any] = (frame.f_locals if isinstance(frame, FrameType) else frame) or {}
+    def local(self, frame: FrameType | None) -> tuple[Any, ...]:
+        """The local variables that are read of a frame; empty where it has them in no form."""
+        local: Mapping[str, Any] = frame.f_locals if frame is not None else {}
         for form in self.forms:
             if form.has and all(map(local.__contains__, form.has)):
                 return tuple(map(local.__getitem__, form.has))

@@ -338,12 +338,12 @@ class Jax:
 
     def _found_later(self, about: Args, memory: Callable[[], Args], written: Equations | None) -> Args:
         """On coldstep's own thread: see `coldstep.events.End.later`."""
-        found = memory()
+        more = memory()
         if written is not None:
             fails = f"no loop was looked for in {about['function']}"
             with contained(lambda error: self._sink.note(f"{fails}: {first_line(error)}")):
-                found["unrolled"] = unrolled(written.written(about["location"], self._describer.is_users))
-        return found
+                more["unrolled"] = unrolled(written.written(about["location"], self._describer.is_users))
+        return more
 
     def _cache_event(self, event: str, **_: Any) -> None:
         stack = self._thread.open

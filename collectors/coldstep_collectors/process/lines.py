@@ -15,7 +15,7 @@ from coldstep.events import Counter, Lines
 from coldstep.pftrace.layout import READ
 from coldstep.places import Places, location, starts_process
 from coldstep_collectors.proc import read_bytes
-from coldstep_collectors.process.thread_stack import stack_of
+from coldstep_collectors.process.thread_stack import line_of, stack_of
 
 _EVERY_S, _SELDOM_S = 0.05, 0.25
 _SHARE = 0.001  # of a processor: where a look takes long, there are fewer
@@ -94,8 +94,8 @@ class LineSampler:
         if places and starts_process(places[-1][0]):
             places = places[:-1]
         users = [
-            (code.co_filename, line, code.co_qualname)
-            for code, line in places
+            (code.co_filename, line_of(code, instruction), code.co_qualname)
+            for code, instruction in places
             if self._places.is_users(code.co_filename)
         ]
         return tuple(reversed(users[-_DEEPEST:]))

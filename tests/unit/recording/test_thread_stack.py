@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from coldstep_collectors.process.thread_stack import stack_of
+from coldstep_collectors.process.thread_stack import line_of, stack_of
 
 FINALIZERS = """
 import gc, random, threading, time
@@ -72,7 +72,7 @@ def test_each_frame_is_there_innermost_first() -> None:
     thread.start()
     assert thread.ident is not None
     assert stands.wait(10)
-    stack = [(code.co_name, line) for code, line in stack_of(thread.ident)]
+    stack = [(code.co_name, line_of(code, at)) for code, at in stack_of(thread.ident)]
     go.set()
     thread.join()
     first = parked.__code__.co_firstlineno

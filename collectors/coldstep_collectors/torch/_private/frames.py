@@ -38,13 +38,12 @@ class CompilingFrame:
 def compiling_frame() -> CompilingFrame | None:
     """What the innermost frame compile on this thread's stack is compiling."""
     frame = _compiler_frame()
-    local = frame.f_locals if frame is not None else None
-    code, values, compile_id = names.FRAME.local(local) or (None, None, None)
+    code, values, compile_id = names.FRAME.local(frame) or (None, None, None)
     if frame is None or not isinstance(code, CodeType) or not isinstance(values, Mapping):
         return None
-    [one_graph] = names.ONE_GRAPH.local(local) or (None,)
-    [globals_] = names.GLOBALS.local(local) or ({},)
-    [given] = names.BACKEND.local(local) or (None,)
+    [one_graph] = names.ONE_GRAPH.local(frame) or (None,)
+    [globals_] = names.GLOBALS.local(frame) or ({},)
+    [given] = names.BACKEND.local(frame) or (None,)
     frame_id, number = names.NUMBERS.attributes(compile_id) or (None, None)
     numbers = None if frame_id is None or number is None else (frame_id, number)
     fullgraph = None if one_graph is None else bool(one_graph)

@@ -256,6 +256,8 @@ class _Normal:
 
     def _form(self, value: Any, numbers: dict[Any, int], depth: int = 0) -> str:
         """An argument of a node."""
+        if isinstance(value, dict) and not value:  # as most calls have it by keyword
+            return "{}"
         if type(value).__name__ == "Node":
             return f"%{numbers.get(value)}"
         if depth < _MAX_DEPTH:
@@ -276,8 +278,8 @@ class _Normal:
                 text = sha256(text.encode("utf-8", "replace")).hexdigest()
             return f"{type(value).__name__} {text}"
         if isinstance(value, torch.Tensor):
-            sizes = ",".join(map(self._size, value.shape))
-            strides = ",".join(map(self._size, value.stride())) if value.layout == torch.strided else str(value.layout)
+            sizes = self._sizes(value.shape)
+            strides = self._sizes(value.stride()) if value.layout == torch.strided else str(value.layout)
             gradient = "grad" if value.requires_grad else ""
             return f"{value.dtype}[{sizes}]({strides}){value.device.type}{gradient}"
         if isinstance(value, torch.device):
@@ -287,6 +289,9 @@ class _Normal:
         if type(value).__module__.partition(".")[0] == "torch" and type(value).__name__ in _PRINTED:
             return str(value)
         return _qualified(value)
+
+    def _sizes(self, sizes: Any) -> str:
+        return ",".join([str(size) if type(size) is int else self._size(size) for size in sizes])
 
     def _size(self, size: Any) -> str:
         """A number, or the number of a symbol."""
