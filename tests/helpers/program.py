@@ -15,6 +15,13 @@ from pathlib import Path
 
 from scenarios.warm import server
 
+ANEW = """
+import sys
+for name in [name for name in sys.modules if name.startswith("coldstep") and not name.startswith("coldstep_shim")]:
+    del sys.modules[name]
+"""
+"""The first lines of a program that is about what coldstep loads: its server has all of it."""
+
 
 def run(
     source: str,

@@ -87,15 +87,14 @@ def test_nor_does_one_of_two_variants(made: str, forecast: str, cause: str, tmp_
 def loaded(made: str, forecast: str, folder: Path, *heavy: str) -> list[str]:
     """What a forecast says, and what of these it has imported, or of all that reads a trace."""
     source = f"""
-        import sys
-        import coldstep
-        {made}
-        told = {forecast}
-        print([(row.call, row.cause) for row in told.compiles], told.function)
-        heavy = ("coldstep.loading", "coldstep.model", "coldstep.pftrace.reader", "coldstep_viewers", *{heavy})
-        print([name for name in sys.modules if name.startswith(heavy)])
-        """
-    return program.run(source, folder, stack=program.stack_of(source)).stdout.splitlines()
+import coldstep
+{made}
+told = {forecast}
+print([(row.call, row.cause) for row in told.compiles], told.function)
+heavy = ("coldstep.loading", "coldstep.model", "coldstep.pftrace.reader", "coldstep_viewers", *{heavy})
+print([name for name in sys.modules if name.startswith(heavy)])
+"""
+    return program.run(program.ANEW + source, folder, stack=program.stack_of(source)).stdout.splitlines()
 
 
 # --- buckets ------------------------------------------------------------------------------------------------------

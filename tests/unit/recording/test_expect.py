@@ -74,7 +74,7 @@ def test_the_callback_gets_the_cause_both_values_and_the_users_frame(tmp_path: P
         assert kept[0].frame is None
         print(kept[0])
     """
-    lines = run(tmp_path, stack, told).stdout.splitlines()
+    lines = run(tmp_path, program.ANEW, stack, told).stdout.splitlines()
     assert lines[0] == "train_step 2 shape batch['x'] f32[8,4] f32[5,4] proven"
     line = next(
         n for n, text in enumerate((tmp_path / "program.py").read_text().splitlines(), 1) if "def train_" in text

@@ -329,8 +329,8 @@ class Reports:
     def read(self) -> list[Report]:
         """Those since the last call."""
         reports: list[Report] = []
-        told = (line for line in self.text().splitlines() if line.startswith(COMPILATION))
-        for words in (line.removeprefix(COMPILATION) for line in told):
+        lines = (line for line in self.text().splitlines() if line.startswith(COMPILATION))
+        for words in (line.removeprefix(COMPILATION) for line in lines):
             if words.strip() == COMPILATION_CAUSE:
                 reports.append(Report())
             elif reports:
