@@ -171,8 +171,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def since(hooks: Iterable[object], unseen: str) -> tuple[str, str] | None:
     """The first and the last version ("" for none) with the newest form of the hook without which that is unseen."""
     forms = [hook.forms[0] for hook in hooks if isinstance(hook, Hook) and hook.unseen == unseen and hook.forms]
-    newest = max(forms, key=lambda form: _numbers(form.versions.partition("-")[0]), default=None)
-    if newest is None:
+    if (newest := max(forms, key=lambda form: _numbers(form.versions.partition("-")[0]), default=None)) is None:
         return None
     first, _, last = newest.versions.partition("-")
     return first, last

@@ -74,8 +74,7 @@ def born(pid: int | str = "self") -> int | None:
 
 def process_age_ns() -> int:
     """Nanoseconds since this process started, known to one tick (10 ms) from /proc; 0 where there is no /proc."""
-    started_ticks = born()
-    if started_ticks is None:
+    if (started_ticks := born()) is None:
         return 0
     started_ns = started_ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     return max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns)

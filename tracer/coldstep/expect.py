@@ -35,8 +35,7 @@ class expect_no_recompile:
     def __enter__(self) -> None:
         self._found: list[Recompiled] = []
         self._own: Block | None = None
-        session = active()
-        if session is None:
+        if (session := active()) is None:
             handle, path = tempfile.mkstemp(prefix="coldstep-", suffix=".pftrace")
             os.close(handle)
             self._own = quiet_trace(path)

@@ -33,8 +33,7 @@ def step(name: str = "step") -> contextlib.AbstractContextManager[None]:
     """
     if _compiling():
         return contextlib.nullcontext()
-    session = active()
-    if session is None:
+    if (session := active()) is None:
         return _NO_MARK
     if session.traced():
         return contextlib.nullcontext()
@@ -52,8 +51,7 @@ def annotate(name: str) -> contextlib.AbstractContextManager[None]:
     """Draw a slice called `name` around the block. It never counts as a phase. Outside a trace it does nothing."""
     if _compiling():
         return contextlib.nullcontext()
-    session = active()
-    if session is None:
+    if (session := active()) is None:
         return _NO_MARK
     if session.traced():
         return contextlib.nullcontext()
@@ -142,8 +140,7 @@ class _Step:
             self._nested = _Annotation(session, self.name)
             self._nested.__enter__()
             return
-        window = steps.window
-        if window is not None and self.name not in window.rested:
+        if (window := steps.window) is not None and self.name not in window.rested:
             window.step_begins(self.name)
         if session.mark_hooks:
             session.before_mark(step_begins=True)
@@ -177,8 +174,7 @@ class _Step:
         session.append(StepEnd(ended, self._begin, steps.waited, steps.dispatches - self._dispatches))
         steps.open.clear()
         settled = steps.unsettled == self._unsettled
-        window = steps.window
-        if window is not None and self.name not in window.rested:
+        if (window := steps.window) is not None and self.name not in window.rested:
             window.step_ended(self.name, not settled)
         steps.ended += 1
         if steps.ended == session.options.ready_after:

@@ -145,8 +145,7 @@ class Places:
         return self._find(file) if isinstance(file, str) else ("library", True)
 
     def _find(self, file: str) -> tuple[Origin, bool]:
-        known = self._known.get(file)
-        if known is None:
+        if (known := self._known.get(file)) is None:
             known = self._known[file] = self._look_at(file)
         return known
 
@@ -202,8 +201,7 @@ def below_packages(file: str) -> str | None:
 def module_of(file: str) -> str:
     """The name of a library's module, by its file: "torch.optim.optimizer"."""
     path = absolute(file).removesuffix(".py").removesuffix("/__init__")
-    relative = below_packages(path)
-    if relative is None:
+    if (relative := below_packages(path)) is None:
         relative = next((path.removeprefix(folder) for folder in _standard() if path.startswith(folder)), None)
     if relative is None:  # of another machine, of which a log tells
         source = _SOURCE.search(path)

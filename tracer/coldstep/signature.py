@@ -273,8 +273,7 @@ def _of_devices(old: str, new: str) -> str:
 
 def array_of(text: str) -> ArrayType | None:
     """An abstract value taken apart; None for one that is no array's."""
-    match = _ARRAY.fullmatch(text)
-    if match is None:
+    if (match := _ARRAY.fullmatch(text)) is None:
         return None
     words = match[3].split()
     flags = {word for word in words if word in _FLAGS}

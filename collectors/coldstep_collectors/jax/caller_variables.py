@@ -159,8 +159,7 @@ class _Way(NamedTuple):
 
 def _way_to(call: int, code: CodeType, at: int) -> _Way | None:
     """What stands between an instruction and a call further on in the same loop; None where there is no such loop."""
-    loop = _loop(code, at, call)
-    if loop is None:
+    if (loop := _loop(code, at, call)) is None:
         return None
     start, end = loop
     way = _Way(set(), set(), False)
@@ -190,8 +189,7 @@ def _names_in_call(code: CodeType, at: int) -> list[str]:
     steps = list(dis.get_instructions(code))
     # while a call is made, the instruction is the call's, or one of those that follow it unseen
     call = max((step for step in steps if step.offset <= at), key=lambda step: step.offset)
-    span = _span(call)
-    if span is None:
+    if (span := _span(call)) is None:
         return []
     within = (
         step for step in steps if (place := _span(step)) is not None and span[0] <= place[0] <= place[1] <= span[1]

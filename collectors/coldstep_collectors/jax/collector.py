@@ -202,8 +202,7 @@ class Jax:
 
     def _listen(self, register: str, unregister: str, hook: Any, what: str) -> bool:
         """Whether `hook` is called from now on; where it is not, `what` is missing."""
-        listeners = self._found_in_monitoring(register, unregister)
-        if listeners is None:
+        if (listeners := self._found_in_monitoring(register, unregister)) is None:
             self._internals.missing.append(Unseen(f"{what} (this version of jax.monitoring does not report it)"))
             return False
         add, remove = listeners
@@ -285,8 +284,7 @@ class Jax:
             self._keep_trace(segment.compile, sys._getframe(1))
             if segment.compile.captures is not None:
                 segment.compile.captures.remember()
-        error = sys.exc_info()[1]
-        if error is not None and id(error) != segment.handling:
+        if (error := sys.exc_info()[1]) is not None and id(error) != segment.handling:
             self._close(ns, "failed", error=first_line(error), **self._describer.failed_at(error))
         elif name == XLA:
             self._finished(segment.compile)

@@ -169,8 +169,7 @@ class Describer:
 
     def _within(self, caller: FrameType | None) -> Args | None:
         """The user's function around an eager operation."""
-        function = within(caller, self._places)
-        if function is None:
+        if (function := within(caller, self._places)) is None:
             return None
         try:
             return function | self._jittable.around(self._places.users_frames(caller))
@@ -235,8 +234,7 @@ class Describer:
         """Where a function and what it wraps are defined, outermost first."""
         definitions = []
         for layer in layers:
-            definition = _definition(layer)
-            if definition is None:
+            if (definition := _definition(layer)) is None:
                 continue
             if self._is_jax(definition):  # all of grad, vmap … end in one wrapper, and differ in what it closes over
                 inner = filter(None, map(_definition, _functions_in(layer)))
@@ -272,8 +270,7 @@ class Describer:
         for each in candidates:
             function = each.value if isinstance(each, Static) else each
             *_, inner = _layers(function if isinstance(function, (FunctionType, MethodType)) else _call_of(function))
-            definition = _definition(inner)
-            if definition is not None and self._places.origin(definition.file) == "user":
+            if (definition := _definition(inner)) is not None and self._places.origin(definition.file) == "user":
                 return inner
         return None
 
@@ -427,8 +424,7 @@ class _Arguments:
         if (module := flax.taken_apart(value)) is not None:
             self._add_module(path, module)
             return
-        level = self._one_level(value)
-        if level is None:
+        if (level := self._one_level(value)) is None:
             self.leaves.append((path, True))
             return
         keyed, metadata = level
@@ -603,8 +599,7 @@ def _inputs(dispatch: Dispatch, arguments: _Arguments | None) -> list[Args]:
             inputs.append({"argument": name, "type": "None"})
             continue
         leaf = next(leaves)
-        placed = shardings.get(id(leaf.sharding))
-        if placed is None:
+        if (placed := shardings.get(id(leaf.sharding))) is None:
             placed = shardings[id(leaf.sharding)] = _sharding(leaf.sharding)
         words = [_type(leaf.aval)]
         if placed:
@@ -700,8 +695,7 @@ def _write(value: Any, numbers: Numbers | None = None, depth: int = 4) -> str:
         return f"({parts})" if kind is tuple else f"[{parts}]"
     name = attribute(value, "__qualname__")
     text = name if isinstance(name, str) else kind.__qualname__
-    fields = _fields(value)
-    if fields is not None and depth:
+    if (fields := _fields(value)) is not None and depth:
         text += "(" + ", ".join(f"{name}={_write(part, numbers, depth - 1)}" for name, part in fields.items()) + ")"
         if _is_generated(kind.__hash__):  # equal where the fields are
             return text

@@ -102,8 +102,7 @@ def _compiled(jax: Any, fn: Callable[..., Any], args: tuple[Any, ...], **options
 
 def _figures(compiled: Any, compiler: int) -> Fit:
     """XLA's own, and what compiling left. Raises ValueError where the backend has none."""
-    stats = compiled.memory_analysis()
-    if stats is None:
+    if (stats := compiled.memory_analysis()) is None:
         raise ValueError("this JAX backend does not report a program's memory")
     arguments, results = int(stats.argument_size_in_bytes), int(stats.output_size_in_bytes)
     temporaries, reused = int(stats.temp_size_in_bytes), int(stats.alias_size_in_bytes)
@@ -179,8 +178,7 @@ def _held(figures: Fit, groups: Sequence[_Group], jaxpr: Any) -> list[Held]:
     if figures.compiler_bytes:
         rows.append(Held(LEFT_BY_COMPILING, figures.compiler_bytes))
     rows.sort(key=lambda row: -row.bytes)
-    flow = dataflow.of(jaxpr)
-    if flow is not None:
+    if (flow := dataflow.of(jaxpr)) is not None:
         at = next(n for n, row in enumerate(rows) if row.what == "temporaries") + 1
         rows[at:at] = [
             Held("gradients", flow.gradient_bytes, "temporaries"),

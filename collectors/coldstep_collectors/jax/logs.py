@@ -431,8 +431,7 @@ class JaxLogs:
             self._open.append(compile)
 
     def _compile(self, traced: _Traced | None, name: str, types: list[str]) -> _Compile | None:
-        id = self._log.new_compile()
-        if id is None:
+        if (id := self._log.new_compile()) is None:
             return None
         start = traced.begin.ns if traced is not None else self._ns
         begin = Begin(start, "", "jax", None, id, {"part": "forward"})

@@ -27,8 +27,7 @@ def watch_kernels(compiler: Any, around: Around) -> None:
     knows whether its cache had one."""
     real = compiler.compile
     hits = threading.local()
-    knobs = sys.modules.get("triton.knobs")
-    if knobs is not None:
+    if (knobs := sys.modules.get("triton.knobs")) is not None:
         _listen(knobs.compilation, hits, around)
 
     def own(frame: FrameType, src: Any, *args: Any, **options: Any) -> Any:

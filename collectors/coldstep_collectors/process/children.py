@@ -151,8 +151,7 @@ class Children:
         self._known[popen.pid] = child
 
     def _ended(self, popen: subprocess.Popen[Any], cpu_ns: int) -> None:
-        child = self._known.pop(popen.pid, None)
-        if child is not None:
+        if (child := self._known.pop(popen.pid, None)) is not None:
             ns = now()
             most_ns = (ns - child.begin_ns) * (os.cpu_count() or 1)  # what else ended meanwhile is counted, too
             child.cpu_ns = max(child.cpu_ns or 0, min(cpu_ns, most_ns))
@@ -303,8 +302,7 @@ class Children:
     # --- what is told -----------------------------------------------------------------------------------------
 
     def _tell(self, child: _Child, end_ns: int, exit_code: int | None) -> None:
-        above = self._known.get(child.parent)
-        if above is not None and above.phase is not None:
+        if (above := self._known.get(child.parent)) is not None and above.phase is not None:
             return  # a compiler's own helper: its time is the compiler's
         if child.pool:
             if child.busy_since is not None:
@@ -467,8 +465,7 @@ def around_popen(
         if self.returncode is not None:
             return poll(self)
         before = memory.children_cpu_ns()
-        result = poll(self)
-        if result is not None:
+        if (result := poll(self)) is not None:
             ended(self, memory.children_cpu_ns() - before)
         return result
 

@@ -81,8 +81,7 @@ class PySpy:
         self._requests: SimpleQueue[None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher = OwnThread("coldstep-stacks", self._watch)
-        program = shutil.which("py-spy", path=sysconfig.get_path("scripts")) or shutil.which("py-spy")
-        if program is None:
+        if (program := shutil.which("py-spy", path=sysconfig.get_path("scripts")) or shutil.which("py-spy")) is None:
             self._cannot("py-spy is not installed (pip install 'coldstep[stacks]')")
             return
         self._folder = tempfile.mkdtemp(prefix="coldstep-")
@@ -108,8 +107,7 @@ class PySpy:
 
     def stop(self) -> list[str]:
         """End py-spy, and hand over what it saw."""
-        process = self._process
-        if process is None:
+        if (process := self._process) is None:
             return []
         try:
             self._requests.put(None)
@@ -191,8 +189,7 @@ class PySpy:
 
         with open(self._file) as file:
             threads = _threads(json.load(file))
-        clock = _clock(threads, self._anchors)
-        if clock is None:
+        if (clock := _clock(threads, self._anchors)) is None:
             self._cannot("the samples could not be placed on this process's clock")
             return
         offset_ns, bound_ns = clock

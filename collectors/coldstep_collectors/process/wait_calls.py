@@ -169,8 +169,7 @@ def see(kernel: str | None, codes: Sequence[CodeType]) -> Seen | None:
 def _waiting(codes: Sequence[CodeType]) -> Iterator[_Frame]:
     """Those of the top frames that wait, innermost first, up to the first that is of no module of theirs."""
     for code in codes:
-        functions = _FRAMES.get(_module_file(code.co_filename))
-        if functions is None:
+        if (functions := _FRAMES.get(_module_file(code.co_filename))) is None:
             return
         if code.co_qualname in functions:
             yield functions[code.co_qualname]

@@ -69,8 +69,7 @@ class WaitLooker:
         if not self._goes_on:
             return
         try:
-            ran = self._ran_so_far()
-            if ran is None:
+            if (ran := self._ran_so_far()) is None:
                 self.stop()
                 return
             held_back = bool(self._ticks) and ns - self._ticks[-1][0] > _HELD_BACK_NS
@@ -102,8 +101,7 @@ class WaitLooker:
             self._last, self._below = 0, {}
         if idle is None or ns - idle < _IDLE_NS:
             return
-        used = self._used_so_far()
-        if used is None:
+        if (used := self._used_so_far()) is None:
             self.stop()
             return
         seen, below = self._see(), self._cpu()

@@ -100,8 +100,7 @@ class JaxCalls:
                 if not function.gradients:
                     function.gradients = private.computes_gradients(frame)
                 self._ended(function, frame, args, kwargs, output)
-                users = self._sites.users_frame(frame)
-                if users is not None and users is private.caller(frame):
+                if (users := self._sites.users_frame(frame)) is not None and users is private.caller(frame):
                     self._sites.call_ended(users, output)
         except our_errors() as error:
             self._failed(error)

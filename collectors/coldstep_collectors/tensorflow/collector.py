@@ -356,8 +356,7 @@ class TensorFlow:
     def _call_ended(self, begun: tuple[Watch, _Open]) -> None:
         ns, (watch, opened) = now(), begun
         compile = opened.compile
-        error = sys.exc_info()[1]
-        if error is not None and id(error) != opened.handling and compile.jitted:
+        if (error := sys.exc_info()[1]) is not None and id(error) != opened.handling and compile.jitted:
             self._close(ns, opened, {"outcome": "failed", **failure(error)})
         else:
             self._close(ns, opened, {"outcome": "compiled"}, compile.program.args if compile.program else None)

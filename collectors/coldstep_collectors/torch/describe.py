@@ -241,8 +241,7 @@ class Describer:
         """The user's `with` that entered inference mode for the call."""
         for above in self.places.users_frames(frame.caller):
             code = above.f_code
-            line = with_around(code.co_filename, above.f_lineno or 0, "inference_mode")
-            if line is not None:
+            if (line := with_around(code.co_filename, above.f_lineno or 0, "inference_mode")) is not None:
                 return location(code.co_filename, line, code.co_qualname)
         return None
 

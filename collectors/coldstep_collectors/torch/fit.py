@@ -133,8 +133,7 @@ class _Count:
         """Count a tensor's storage as that; `keep`: unless it is counted already."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
-        known = self.kinds.get(key)
-        if known is not None and (keep or known[0] == kind):
+        if (known := self.kinds.get(key)) is not None and (keep or known[0] == kind):
             return
         if known is None:
             self._ends[key] = weakref.ref(storage, partial(self._end, key))

@@ -90,8 +90,7 @@ class Inductor:
                 self._sink.emit(End(now(), begun, {"memory": before.until(result)} if compile_id else None))
 
         guarded = partial(aside.guarded, self._sink)
-        waits = graphs.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))
-        if waits is not None:
+        if (waits := graphs.around_next_call(graph, guarded(self.name, begin), guarded(self.name, end))) is not None:
             self._waiting.append(waits)
 
     def _tuned(self, timings: Any, name: str, inputs: Any, *_: Any) -> None:

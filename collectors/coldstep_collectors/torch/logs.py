@@ -349,8 +349,7 @@ class TorchLogs:
             if limit := _LIMIT.match(words.text):
                 self._hit = limit
                 return None
-            match = _TRACING.match(words.text)
-            if match is not None:
+            if (match := _TRACING.match(words.text)) is not None:
                 return self._begin_tracing(match, ns)
             match = _LIMITED.match(words.text) or _UNCONVERTED.match(words.text)
             if match is not None and not self._is_of_last(match):

@@ -361,8 +361,7 @@ def _type(about: Mapping[str, Any]) -> str:
         words.append(f"stride({','.join(map(str, stride))})")
     if about.get("requires_grad"):
         words.append("requires_grad")
-    device = _DEVICE.search(str(about.get("device", "")))
-    if device is not None and device[1] != "cpu":
+    if (device := _DEVICE.search(str(about.get("device", "")))) is not None and device[1] != "cpu":
         words.append(f"@{device[1]}" + (f":{device[2]}" if device[2] else ""))
     return " ".join(words)
 

@@ -243,8 +243,7 @@ class TorchXla:
         compiles = self._timings.new(self._timings.compiles, sync.ns, ns) if again else []
         emit = self._sink.emit
         is_long = bool(compiles) or sync.begin is not None or ns - sync.ns >= _LONG_NS
-        begin = sync.begin
-        if begin is None:
+        if (begin := sync.begin) is None:
             begin = Begin(sync.ns, "sync", TRACK, None if is_long else LOWER)
             emit(begin)
         self._quiet = 0 if compiles else self._quiet + 1

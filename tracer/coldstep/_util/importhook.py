@@ -187,8 +187,7 @@ class _Loader:
             module.__loader__ = real
         executed = hook.executed
         executed.discard(name)  # it may run again (`reload`)
-        listener = hook.listener
-        if listener is None:
+        if (listener := hook.listener) is None:
             self._exec(module)
         else:
             token = listener.begin(name)

@@ -29,8 +29,7 @@ def literal(path: str, text: str) -> str:
 
 def array_in(path: str, text: str) -> ArrayType | None:
     """An array's type taken apart; None for a Python value. Raises CannotMakeUp where its sizes are not all known."""
-    array = array_of(text)
-    if array is not None and not all(size.isdigit() for size in _sizes(array)):
+    if (array := array_of(text)) is not None and not all(size.isdigit() for size in _sizes(array)):
         raise CannotMakeUp(f"{path} is {text}, of which not every size is known")
     return array
 

@@ -441,8 +441,7 @@ def _per_function(
             why = f"no function {name} was compiled; there are {', '.join(sorted(set(names))) or 'none'}"
             yield Check(limit, name, "unknown", None, allowed[name], why=why)
     for (file, name, _), compiles in by_key.items():
-        most = allowed.get(name, allowed.get(ALL))
-        if most is not None:
+        if (most := allowed.get(name, allowed.get(ALL))) is not None:
             subject = name if names.count(name) == 1 else f"{name} in {file}"
             yield _check(limit, subject, len(compiles), most, map(_Culprits(trace).of, _too_many(compiles, most)))
 
@@ -657,8 +656,7 @@ class _Culprits:
 
     def of(self, compile_: Compile) -> Finding:
         """The finding on a compile: its recompile's, or one that reports it as the first."""
-        known = self._known.get(compile_.id)
-        if known is not None:
+        if (known := self._known.get(compile_.id)) is not None:
             return known
         where = in_step(self._trace.intervals[compile_.segments[0].interval])
         text = f"{compile_.function} {without_recompile(compile_)}{where}"

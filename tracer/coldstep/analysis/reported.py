@@ -127,7 +127,6 @@ def _never_called(row: Finding, at: Location, line: str) -> tuple[Row, dict[str,
         return (_BESIDE, {"function": function, "statement": statement}) if function and is_seen else None
     if row.text.endswith(_UNCOMPILED):
         return _OUTSIDE, {"statement": with_callee(line, "_orig_mod")}
-    by_forward = next(filter(None, map(_CALLS_FORWARD.search, row.evidence)), None)
-    if by_forward is not None:
+    if (by_forward := next(filter(None, map(_CALLS_FORWARD.search, row.evidence)), None)) is not None:
         return _BY_FORWARD, {"method": by_forward[1], "statement": given.assigned("forward") if given else ""}
     return _IN_PLACE, {"statement": given.in_place() if given else ""}

@@ -103,8 +103,7 @@ def _skipped_forever(trace: Trace) -> Iterator[Finding]:
     why = {row.compile: row for row in trace.recompiles}
     for row in trace.compiles:
         details = trace.details[row.id]
-        reason = details.given_up
-        if reason is None:
+        if (reason := details.given_up) is None:
             continue
         lost = _variants_before(trace, row)
         if not lost and not details.entry:

@@ -23,8 +23,7 @@ def place(file: str, name: str, *, asked: bool, children: bool) -> tuple[str, Jo
     """
     if not children or os.environ.get(CHILDREN) == "0":
         return _with_rank(file, name), None
-    outer = of_environment()
-    if outer is not None and outer.rank is not None and not asked:
+    if (outer := of_environment()) is not None and outer.rank is not None and not asked:
         outer.name = name
         return free_path(outer, name), outer
     output = _with_rank(file, name)
@@ -34,8 +33,7 @@ def place(file: str, name: str, *, asked: bool, children: bool) -> tuple[str, Jo
 
 
 def _with_rank(path: str, script: str) -> str:
-    rank = environment_rank()
-    if rank is not None and "{rank}" not in path and not is_folder(path):
+    if (rank := environment_rank()) is not None and "{rank}" not in path and not is_folder(path):
         stem, suffix = os.path.splitext(path)
         path = f"{stem}-rank{{rank}}{suffix}"
     return file_to_write(path, rank, script)

@@ -125,8 +125,7 @@ class CompileReader:
             broken = by_id.get(str(args.get("compile")))
             line = (location.file, location.line) if location else None if broken else args.get("reason")
             key = (broken.key if broken else None, line, args.get("kind"))
-            entry = by_place.get(key)
-            if entry is None:
+            if (entry := by_place.get(key)) is None:
                 break_id = f"{self._rows.prefix}b{len(by_place)}"
                 entry = by_place[key] = self._break(break_id, args, broken, self._time.at(row.ns))
             entry.count += 1

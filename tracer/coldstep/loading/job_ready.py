@@ -20,8 +20,7 @@ def job_ready(trace: Trace, processes: Sequence[Rows]) -> JobReady | None:
     if trace.run.job is None or len({rows.run.boot for rows in processes}) != 1 or len(processes) < 2:
         return None
     by: ReadyBy = "ready"
-    last = max(_called(trace), default=None)
-    if last is None:
+    if (last := max(_called(trace), default=None)) is None:
         by, last = "settled", max(_settled(trace), default=None)
     if last is None:
         by, last = "response", min(_responded(trace, processes), default=None)

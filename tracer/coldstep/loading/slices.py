@@ -125,8 +125,7 @@ class Rows:
 
     def event(self, row: EventRow) -> None:
         """Take in one event, in the order of the file."""
-        known = self._tracks.get(row.track)
-        if known is None:
+        if (known := self._tracks.get(row.track)) is None:
             return
         track, take = known
         if row.ns > self._last:

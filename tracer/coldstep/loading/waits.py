@@ -63,8 +63,7 @@ def _waiting(rows: Rows, own: Member, near: Sequence[Member], moment: int) -> It
 
 
 def _looks(piece: Slice) -> Looks | None:
-    how = _HOWS.get(str(piece.args.get("how")))
-    if how is None:
+    if (how := _HOWS.get(str(piece.args.get("how")))) is None:
         return None
     pid = piece.args.get("pid")
     within = int(piece.args.get("within_ns", 0))

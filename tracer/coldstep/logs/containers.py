@@ -84,8 +84,7 @@ def _beside(row: Mapping[str, Any]) -> str:
 
 
 def _of_logfmt(line: str) -> tuple[str, str] | None:
-    match = _LOGFMT.search(line)
-    if match is None:
+    if (match := _LOGFMT.search(line)) is None:
         return None
     time = _LOGFMT_TIME.search(line, 0, match.start())
     try:

@@ -84,8 +84,7 @@ class Twice:
         """The number of the line that comes after the one that `line` repeats."""
         first = self._in_log if self._in_log is not None else self._latest()
         for number in range(max(first, self._count - len(self._lines)), self._count):
-            known = self._at(number)
-            if known is not None and known.begins and _is_same(known, line):
+            if (known := self._at(number)) is not None and known.begins and _is_same(known, line):
                 self._in_log = number + 1 if self._in_log is not None else None
                 return number + 1
         return None

@@ -110,8 +110,7 @@ class Intake:
             return
         fails = f"{form} of compile {compile} could not be taken"
         with own_time(self.emit, form), contained(lambda error: self.note(f"{fails}: {first_line(error)}")):
-            program = text()
-            if program is not None and len(program) > _MAX_IR_CHARS:
+            if (program := text()) is not None and len(program) > _MAX_IR_CHARS:
                 size = f"{len(program):,} characters, over {_MAX_IR_CHARS:,}"
                 self.note(f"{form} of compile {compile} was not kept: {size}.")
             elif program is not None:

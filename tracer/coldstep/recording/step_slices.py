@@ -120,8 +120,7 @@ class StepSlices:
         process be killed before, that would never come."""
         if self.open is not None:
             self._tell_begun(self.open.ns)
-        ended = self._ended
-        if ended is not None and not ended.is_told:
+        if (ended := self._ended) is not None and not ended.is_told:
             self._tell_begun(ended.begin.ns)
             about = {"name": ended.begin.name, "n": ended.begin.n}
             self._writer.instant(ended.ns, self._run, layout.STEP_ENDED, "", about | ended.args)

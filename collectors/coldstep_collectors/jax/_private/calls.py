@@ -94,8 +94,7 @@ def after_slow_calls(ended: Callable[[FrameType], None], missing: list[str]) -> 
     """Have `ended(frame)` called as a call that left the fast path is about to return; `frame` is its own,
     from which `called` reads the call. `ended` must not raise."""
     pjit = sys.modules.get("jax._src.pjit")
-    asks = getattr(pjit, "_get_fastpath_data", None)
-    if asks is None:
+    if (asks := getattr(pjit, "_get_fastpath_data", None)) is None:
         missing.append(SLOW)
         return lambda: None
 
@@ -115,8 +114,7 @@ def called(frame: FrameType) -> tuple[Any, Any, Any, Any] | None:
     """Of a slow call that ends: the function that was given to `jit`, its arguments by position and by keyword, and
     what it returned. None where that cannot be seen, and where the call is a part of a function being traced."""
     core = sys.modules.get("jax._src.core")
-    clean = getattr(core, "trace_state_clean", None)
-    if clean is not None and not clean():
+    if (clean := getattr(core, "trace_state_clean", None)) is not None and not clean():
         return None
     local = frame.f_locals  # since Python 3.13 no dict: of its keys there is a list
     if not all(name in local for name in ("fun", "args", "kwargs", "outs")):
@@ -160,8 +158,7 @@ def behind(function: Any) -> Any:
 def computes_gradients(frame: FrameType) -> bool | None:
     """Whether the program of the slow call that ends in `frame` has operations that grad made; None where
     its operations cannot be seen."""
-    jaxpr = frame.f_locals.get("jaxpr")
-    if jaxpr is None:
+    if (jaxpr := frame.f_locals.get("jaxpr")) is None:
         return None
     return any(_GRADIENT in str(names) for names in _names(jaxpr, [_MOST_EQUATIONS]))
 

@@ -158,8 +158,7 @@ class Dispatch:
         kwargs = {
             name: STATIC if name in options.static_argnames else self.kwargs[name] for name in sorted(self.kwargs)
         }
-        known = options.fun_signature
-        if known is None:
+        if (known := options.fun_signature) is None:
             return [
                 ("args", tuple(args), False),
                 *((f"kwargs[{name!r}]", value, True) for name, value in kwargs.items()),
@@ -389,8 +388,7 @@ class Internals:
         self.read(dispatch)
         if (program := dispatch.program) is None:
             return None
-        operation = getattr(program, "operation", None)
-        if operation is not None:
+        if (operation := getattr(program, "operation", None)) is not None:
             return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT_ELEMENTS, enable_debug_info=True))
         return _with_places(program)
 
@@ -577,8 +575,7 @@ class Internals:
     def around_phases(self, begin: Callable[..., None], end: Callable[..., None]) -> Undo:
         """Have the two called around each phase as `jax.monitoring` calls its listeners since 0.6."""
         dispatch: Any = sys.modules.get("jax._src.dispatch")
-        measure = names.MEASURE.find()
-        if measure is None:
+        if (measure := names.MEASURE.find()) is None:
             self.missing += missing((names.MEASURE,))
             return lambda: None
 
@@ -712,8 +709,7 @@ def _one_level_apart(tree_util: Any) -> Callable[[Any], tuple[Sequence[tuple[Any
     flatten, keyed = tree_util.default_registry.flatten_one_level, tree_util._registry_with_keypaths
 
     def one_level(value: Any) -> tuple[Sequence[tuple[Any, Any]], Any] | None:
-        level = flatten(value)
-        if level is None:
+        if (level := flatten(value)) is None:
             return None
         children, metadata = level
         if type(value) in keyed:

@@ -211,7 +211,6 @@ class Names:
 def _first(module: Any, reading: Reading) -> Locals | None:
     """The newest form that `module` has, with all the local variables of it."""
     for form in reading.forms:
-        code = code_of(module, form.function)
-        if code is not None and {*form.names} <= {*variables(code)}:
+        if (code := code_of(module, form.function)) is not None and {*form.names} <= {*variables(code)}:
             return form
     return None

@@ -182,8 +182,7 @@ def _dtypes(equations: Iterable[Any]) -> Iterator[Any]:
     """The types of elements of all that is computed with, programs within these equations included."""
     for equation in equations:
         for variable in (*equation.invars, *equation.outvars):
-            dtype = getattr(variable.aval, "dtype", None)
-            if dtype is not None:
+            if (dtype := getattr(variable.aval, "dtype", None)) is not None:
                 yield dtype
         for parameter in equation.params.values():
             for each in parameter if isinstance(parameter, (tuple, list)) else (parameter,):

@@ -22,8 +22,7 @@ class ExecutableMemory:
         The regions are counted, which takes milliseconds, only where the kernel has another sum of code than before: to
         read that takes 50 µs.
         """
-        size = _size()
-        if size is not None and size == self._size:
+        if (size := _size()) is not None and size == self._size:
             return None
         before, now = self._regions, _regions()
         self._size, self._regions = size, now

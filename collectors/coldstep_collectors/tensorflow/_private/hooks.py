@@ -403,8 +403,7 @@ def _bracketed(hook: Hook, begin: Begin, end: End) -> Patch | None:
 
 def _wrapped(hook: Hook, around: Callable[[Any], Any]) -> Patch | None:
     """What the hook names, with `around(it)` in its place; None where it is not there."""
-    form = hook.form()
-    if form is None:
+    if (form := hook.form()) is None:
         return None
     module, _, path = form.path.partition(":")
     owner = Form(f"{module}:{path.rpartition('.')[0]}").find()

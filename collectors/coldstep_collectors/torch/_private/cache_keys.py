@@ -262,8 +262,7 @@ class Writes:
 
     def _watch_store(self, hook: Hook) -> bool:
         """Whether what a cache stores is seen from now on."""
-        form = hook.form()
-        if form is None:
+        if (form := hook.form()) is None:
             return False
         cache, (save, write_local) = form.find(), form.has
         write, save_it = getattr(cache, write_local), getattr(cache, save)
@@ -355,8 +354,7 @@ def _options(source: str) -> Iterable[str]:
     """Of each line, the option that it belongs to, or the function."""
     owner, option = "", ""
     for line in source.splitlines():
-        match = _STATEMENT.match(line)
-        if match is not None and not match["within"]:
+        if (match := _STATEMENT.match(line)) is not None and not match["within"]:
             option, owner = match["name"], f"{match['name']}." if match["kind"] == "class " else ""
         elif match is not None and owner:
             option = owner + match["name"]

@@ -109,8 +109,7 @@ def is_making_optimizer(frame: FrameType) -> bool:
 def after_scaler_updates(scaler: Any, ended: Callable[[FrameType], None], missing: list[str]) -> Undo:
     """Have `ended(frame)` called, with the caller's frame, after each update of a gradient scaler, of the class given:
     there is one whether or not the optimizer's step was skipped. `ended` must not raise."""
-    update = getattr(scaler, "update", None)
-    if update is None:
+    if (update := getattr(scaler, "update", None)) is None:
         missing.append(SCALERS)
         return lambda: None
 

@@ -12,8 +12,7 @@ from coldstep_collectors.torch._private import names
 
 def watch_graphs(made: Callable[[Any], None]) -> Patch | None:
     """Call `made(graph)` for every graph that Inductor has compiled or loaded, once it is ready to be called."""
-    form = names.COMPILED_GRAPH.form()
-    if form is None:
+    if (form := names.COMPILED_GRAPH.form()) is None:
         return None
     graphs, finish = form.find(), form.has[0]
     post_compile = getattr(graphs, finish)

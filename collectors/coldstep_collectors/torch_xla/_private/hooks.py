@@ -117,8 +117,7 @@ class Internals:
 
     def around_syncs(self, begin: Callable[[FrameType], Any], end: Callable[[Any, bool], object]) -> Patch | None:
         """Call `begin(caller's frame)` before and `end(its result, failed)` after every sync that Python asks for."""
-        form = names.SYNC.form()
-        if form is None:
+        if (form := names.SYNC.form()) is None:
             return None
         original = form.find()
 
@@ -141,8 +140,7 @@ class Internals:
     ) -> Patch | None:
         """Call `begin(caller's frame, the graph's arguments)` before and `end(its result)` after a torch.compile graph
         becomes an XLA graph, in the first call of the result of backend="openxla"."""
-        form = names.EXTRACT.form()
-        if form is None:
+        if (form := names.EXTRACT.form()) is None:
             self.missing += missing((names.EXTRACT,))
             return None
         original = form.find()

@@ -198,8 +198,7 @@ def slowest_process(trace: Trace, name: str) -> tuple[int, list[Interval]]:
     by_kind = kinds(trace.intervals, trace.unfinished)
     steps = {process: list(rows) for (process, of), rows in by_kind.items() if of == name}
     process, slowest = max(steps.items(), key=lambda item: item[1][0].wall_ns, default=(0, []))
-    failure = trace.failures.get(process)
-    if failure is not None and failure.in_step and slowest:
+    if (failure := trace.failures.get(process)) is not None and failure.in_step and slowest:
         last = [row for row in trace.intervals if row.kind == "step" and row.process == process][-1]
         slowest = [row for row in slowest if row.index != last.index]
     return process, slowest

@@ -167,8 +167,7 @@ def _sweep(label: str, points: list[Point], vocabulary: Vocabulary) -> Sweep:
     made.why = "every figure keeps its course" if len(set(values)) >= _LEAST_VALUES else "a curve takes three values"
     for title, figure, shown in CURVES:
         curve = _curve(points, figure)
-        at = turn(curve)
-        if at is not None:
+        if (at := turn(curve)) is not None:
             before, after = (next(p for p in points if float(p.value) == x) for x, _ in curve[at - 1 : at + 1])
             level, slope = _line(_logarithms(curve[:at]), least=0.0)
             expected = math.exp(level + slope * math.log(curve[at][0]))

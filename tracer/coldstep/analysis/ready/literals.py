@@ -118,8 +118,7 @@ def _of_given(path: str, text: str) -> str:
     if match := _LONG.fullmatch(text):
         part = "0" if match[3] == "int" else "0.0"
         return f"[{part}] * {match[2]}" if match[1] == "list" else f"({part},) * {match[2]}"
-    array = array_in(path, text)
-    if array is None:
+    if (array := array_in(path, text)) is None:
         return literal(path, text)
     whose = array.layout
     plain = text.replace(f" {whose}", "", 1)

@@ -162,8 +162,7 @@ class _Writer:
             blocks.append(_MODES[mode])
         for device in ("cpu", "cuda"):
             if cast := now.get(forms.AUTOCAST.key(device)):
-                kind = {"bf16": "bfloat16", "f16": "float16"}.get(cast)
-                if kind is None:
+                if (kind := {"bf16": "bfloat16", "f16": "float16"}.get(cast)) is None:
                     raise CannotMakeUp(f"it runs under autocast to {cast}")
                 blocks.append(f'torch.autocast("{device}", dtype=torch.{kind})')
         return f"{mode_call}with {', '.join(blocks)}: " if blocks else mode_call
@@ -264,8 +263,7 @@ class _Writer:
 
     def _line(self, place: Location | None) -> _Line | None:
         """The one call of the function that a line holds."""
-        tree = _parsed(self._trace, place)
-        if tree is None:
+        if (tree := _parsed(self._trace, place)) is None:
             return None
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         named = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == self._short]

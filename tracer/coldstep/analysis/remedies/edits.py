@@ -241,8 +241,7 @@ def is_call(line: str, *names: str) -> bool:
 
 def with_argument(line: str, expression: str, method: str) -> str:
     """`out = step(x.detach())` of a line `out = step(x)`; "" of one that is more than such a call."""
-    call = _only_call(line)
-    if call is None:
+    if (call := _only_call(line)) is None:
         return ""
     given = [each for each in (*call.args, *(key.value for key in call.keywords)) if ast.unparse(each) == expression]
     return _replaced(line, given[0], f"{expression}.{method}()") if len(given) == 1 else ""

@@ -37,8 +37,7 @@ def made_once(block: Block, line: int, argument: str, given: str, part_of: str |
     `argument`: its path, by the name of the argument. Of a part, `part_of` is that part's class: then only what makes
     the part moves, the call of that name or, of a path such as `optimizer.tx`, the only one."""
     statements = [*block.within(line)]
-    made = _making(statements, line, given)
-    if made is None:
+    if (made := _making(statements, line, given)) is None:
         return None
     statement, value = made
     around = _around(statements, statement)

@@ -29,8 +29,7 @@ def with_where(block: Block, line: int) -> Written | None:
     picks = [each for each in ast.walk(statement) if isinstance(each, ast.Subscript) and _picks(function, each)]
     if len(picks) != 1:
         return None
-    made = _update(function, statement, picks[0]) or _reduction(statement, picks[0])
-    if made is None:
+    if (made := _update(function, statement, picks[0]) or _reduction(statement, picks[0])) is None:
         return None
     last, replaced, text = made
     if replaced is None:

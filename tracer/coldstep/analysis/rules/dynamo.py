@@ -396,8 +396,7 @@ class _Reader:
         if type_ is None and (was := known.get("was")) is not None:
             words = f"{match['path']} {'is' if was == 'None' else '=='} {was}"
             return _Reader(self._words, words, self._guarded).guard()
-        type_ = type_ or known.get("type")
-        if type_ is not None:
+        if (type_ := type_ or known.get("type")) is not None:
             return self._other_object(place, "function" if type_ == "code" else type_.rpartition(".")[2])
         if place.kind == "attribute" and match["path"].endswith(".training"):  # True and False are two objects
             return self._make("training_mode")
@@ -448,8 +447,7 @@ class _Reader:
             return self._of_length(length, right.value) if isinstance(op, (ast.Eq, ast.NotEq)) else None
         if not isinstance(op, ast.Eq):
             return self._of_number(left, right)
-        keys = _keys_of(left)
-        if keys is not None and _is_path(keys):
+        if (keys := _keys_of(left)) is not None and _is_path(keys):
             place = self._place(self._source(keys))
             return self._of_container(place, before=f"with key {self._source(right)}")
         if _is_path(left):

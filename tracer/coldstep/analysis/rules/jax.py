@@ -164,8 +164,7 @@ def _of_line(line: str, named: Named) -> Iterator[Change]:
 def _type(text: str) -> str:
     """An abstract value as JAX prints it, in our words: "f32[8@x,4]{weak_type=True}" → "f32[8,4] weak @(x,)"."""
     weak = _WEAK.search(text)
-    match = _SHARDED.fullmatch(_WEAK.sub("", text).strip())
-    if match is None:
+    if (match := _SHARDED.fullmatch(_WEAK.sub("", text).strip())) is None:
         return text
     sizes, axes = [], []
     for size in match["dims"].split(","):

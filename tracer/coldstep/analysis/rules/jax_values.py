@@ -19,8 +19,7 @@ _AXES = {"": "Explicit", "auto": "Auto", "manual": "Manual"}
 
 def value(path: str, text: str) -> str:
     """An expression for a value of that text. Raises CannotMakeUp."""
-    array = array_in(path, text)
-    if array is None:
+    if (array := array_in(path, text)) is None:
         return literal(path, text)
     made = _jax_zeros(path, text, array)
     if array.layout:
@@ -41,8 +40,7 @@ def _jax_zeros(path: str, text: str, array: ArrayType) -> str:
         key = f"jax.random.key(0{_KEY_NAMES[match[1]]})"
         return f"jax.random.split({key}, {shape(array)})" if array.dims else key
     if "weak" in array.flags:
-        number = _WEAK.get(array.dtype[0])
-        if number is None:
+        if (number := _WEAK.get(array.dtype[0])) is None:
             raise CannotMakeUp(f"{path} is {text}")
         return f"jnp.broadcast_to({number}, {shape(array)})" if array.dims else number
     if (name := dtype(array.dtype)) is None:
@@ -53,8 +51,7 @@ def _jax_zeros(path: str, text: str, array: ArrayType) -> str:
 def _jax_device(path: str, place: str) -> str:
     if not place:
         return "jax.devices()[0]"
-    match = DEVICE.fullmatch(place)
-    if match is None:
+    if (match := DEVICE.fullmatch(place)) is None:
         raise CannotMakeUp(f"{path} lies on {place[1:]}")
     return f'jax.devices("{match[1]}")[{match[2] or 0}]'
 

@@ -248,8 +248,7 @@ def _signature(row: Recompile, seen: Seen) -> str:
 
 def value(path: str, text: str) -> str:
     """An expression for a value of that text. Raises CannotMakeUp."""
-    array = array_in(path, text)
-    if array is None:
+    if (array := array_in(path, text)) is None:
         return literal(path, text)
     name = "string" if array.dtype == "string" else dtype(array.dtype)
     if name is None or array.flags - {"variable"} or array.layout or array.place:

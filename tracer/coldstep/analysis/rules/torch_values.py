@@ -13,8 +13,7 @@ _TORCH_WORD = expression(r"torch\.(?:float|bfloat|int|uint|complex|bool)\w*")
 
 def value(path: str, text: str) -> str:
     """An expression for a value of that text. Raises CannotMakeUp."""
-    array = array_in(path, text)
-    if array is None:
+    if (array := array_in(path, text)) is None:
         return text if _TORCH_WORD.fullmatch(text) else literal(path, text)
     name, stride = dtype(array.dtype), _STRIDE.fullmatch(array.layout)
     if name is None or (array.layout and stride is None):

@@ -303,8 +303,7 @@ def _nodes(signature: Signature) -> str | None:
 
 def _bytes(type_: str) -> int:
     """The size of a tensor from its abstract value."""
-    match = _TYPE.fullmatch(type_)
-    if match is None:
+    if (match := _TYPE.fullmatch(type_)) is None:
         return 0
     return max(1, int(match[1] or 8) // 8) * math.prod(int(size) for size in match[2].split(",") if size)
 

@@ -350,8 +350,7 @@ def _cut(last: Repeated, members: list[Repeated], foreign: list[Repeated], made:
     steps = Spans()
     for at, (begin, end) in enumerate(last.calls):
         if steps and plain:
-            rest = _adjoining(last.calls, at, others)
-            if rest is not None:
+            if (rest := _adjoining(last.calls, at, others)) is not None:
                 steps.extend(rest)
                 break
             plain = False
