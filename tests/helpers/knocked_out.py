@@ -64,7 +64,8 @@ def renamed(hooks: list[Hook], path: str, name: str | None) -> list[str]:
     touched = [hook for hook in hooks if any(form.path == path for form in hook.forms)]
     before = [hook for hook in touched if hook.form() is not None]
     for hook in touched:
-        hook.forms = tuple(_without(form, name) if form.path == path else form for form in hook.forms)
+        forms = (_without(form, name) if form.path == path else form for form in hook.forms)
+        Hook.__init__(hook, hook.unseen, *forms, of=hook.of)  # which keeps what is read at each
     lost = [hook for hook in before if hook not in RARELY and hook.is_missed]
     return [hook.unseen for hook in lost if hook.unseen is not None]
 

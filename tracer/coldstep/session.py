@@ -496,6 +496,11 @@ def take_place(session: Session) -> Session:
     return _places.setdefault(getpid(), session)
 
 
+def has_place(session: Session) -> bool:
+    """Whether it is `session`'s."""
+    return _places.get(getpid()) is session
+
+
 def give_place_back() -> None:
     """The trace whose the place was has given back all else."""
     _places.pop(getpid(), None)

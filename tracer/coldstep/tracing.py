@@ -14,7 +14,7 @@ from coldstep.places import absolute
 from coldstep.recording.device_window import OFF, UNTIL_SETTLED
 from coldstep.recording.garbage import none_collected
 from coldstep.recording.options import Options
-from coldstep.session import Session, activate, active, give_place_back, parents, take_place
+from coldstep.session import Session, activate, active, give_place_back, has_place, parents, take_place
 
 if TYPE_CHECKING:
     from coldstep.job.job import Job
@@ -48,19 +48,17 @@ class Block:
         if self._children and active() is None:
             self._begin_job()
         session = Session(self._options)
-        outer = _place_of(session)
         try:
+            outer = _place_of(session)
             self._session = self._begin(session) if outer is session else self._join(outer)
             if self._on_recompile is not None:
                 self._session.listeners.listen(self._on_recompile)
             if self._on_forecast is not None:
                 self._session.ahead.listeners.append(self._on_forecast)
         except BaseException:  # a signal handler's, perhaps: no block, so no `__exit__`
-            self._stop_following()
-            if outer is session:
-                activate(None)
+            if has_place(session):
                 session.abandon()
-                give_place_back()
+            self._give_back(session)
             raise
         return self._session
 
@@ -104,7 +102,11 @@ class Block:
             raise
         finally:
             if not self._joined:
-                self._end(error)
+                try:
+                    self._end(error)
+                except BaseException:
+                    self._give_back(self._session)  # where it was interrupted itself
+                    raise
 
     def _tell_last(self, frame: FrameType) -> None:
         if self._session.at_marks:
@@ -120,15 +122,18 @@ class Block:
             with none_collected():
                 self._session.finish(error)
         finally:
-            self._stop_following()
-            self._session.take_down()  # what interrupted it has left the rest
-            give_place_back()
+            self._give_back(self._session)  # what interrupted that has left the rest
         if not self._options.joinable and self._session.in_parent() and self._session.is_written:
             say(f"{self._session.path}: {self._line()}")
 
-    def _stop_following(self) -> None:
+    def _give_back(self, session: Session) -> None:
+        """Leave the process as it was; may be called again where it was interrupted."""
         if self._follows is not None:
             self._follows.end()
+        if has_place(session):
+            activate(None)
+            session.take_down()
+            give_place_back()
 
     def _line(self) -> str:
         headline = self._session.headline

@@ -60,12 +60,12 @@ class Process:
         self._thread.start()
 
     def _prepare(self) -> None:
-        self._requests: SimpleQueue[None] = SimpleQueue()
         self._thread = OwnThread("coldstep-process", self._run)
         self._lines = LineSampler(self._sink)
         self._waits = WaitLooker(self._sink, self._below.cpu)
         self._limits: list[tuple[str, Callable[[], int], int]] = list(_limits())
         self._cpu = time.process_time_ns(), now()
+        self._requests: SimpleQueue[None] = SimpleQueue()  # the last: `stop` asks for it first
 
     def stop(self) -> list[str]:
         """Sample once more, report the children that still run, and let go of Popen."""

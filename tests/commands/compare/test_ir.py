@@ -510,7 +510,7 @@ LOWER = """
     import torch_xla
 
     import coldstep
-    from coldstep_collectors.jax._private.hooks import Internals as Jax
+    from coldstep_collectors.jax._private import hooks as jax_hooks
     from coldstep_collectors.torch_xla._private.hooks import Internals as TorchXla
     from two_models import models_jax, models_torch, train_jax
     from two_models.sizes import FFN, GPT2_SMALL
@@ -524,7 +524,7 @@ LOWER = """
 
 
     def of_jax(name, lowered):
-        keep(f"{name}_jax", Jax.text(None, lowered.compiler_ir()))
+        keep(f"{name}_jax", jax_hooks.text(lowered.compiler_ir()))
 
 
     def of_torch_xla(name, results):

@@ -383,14 +383,9 @@ class Internals:
         return getattr(self._made(frame, self._compilation, "module"), "module", None)
 
     def text(self, dispatch: Dispatch) -> str | None:
-        """What a phase begins with: a jaxpr, or an MLIR module with its large constants left out; None for anything
-        else."""
+        """What a phase begins with; None where that cannot be seen."""
         self.read(dispatch)
-        if (program := dispatch.program) is None:
-            return None
-        if (operation := getattr(program, "operation", None)) is not None:
-            return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT_ELEMENTS, enable_debug_info=True))
-        return _with_places(program)
+        return text(dispatch.program) if dispatch.program is not None else None
 
     def optimized(self, frame: FrameType | None) -> str | None:
         """XLA's own text of the program whose compilation ends in `frame`; None where it has none."""
@@ -634,6 +629,13 @@ def _was_only_tried(function: Any) -> bool:
     if known is None or jitted is None or known() is not function:
         return False
     return (alive := jitted()) is None or not has_run(alive)
+
+
+def text(program: Any) -> str:
+    """A jaxpr, or an MLIR module with its large constants left out."""
+    if (operation := getattr(program, "operation", None)) is not None:
+        return str(operation.get_asm(large_elements_limit=_LARGE_CONSTANT_ELEMENTS, enable_debug_info=True))
+    return _with_places(program)
 
 
 def _with_places(jaxpr: Any) -> str:
