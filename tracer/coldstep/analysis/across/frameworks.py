@@ -34,7 +34,7 @@ _RUNNING = ("execute", UNATTRIBUTED)
 _NOT_TOLD = ("words", "reasons", "steady_phases", "steady_spread_ns", "walls_ns")  # as they are, in JSON
 
 
-Steps = Sequence[Interval]
+Intervals = Sequence[Interval]
 
 
 class NotComparable(ColdstepError, ValueError):
@@ -260,7 +260,7 @@ def _first(row: StackRow, trace: Trace, steps: Sequence[Interval]) -> None:
 
 
 def _second(
-    row: StackRow, trace: Trace, steps: Steps, settling: Settling | None, unseen: str | None, in_call: bool
+    row: StackRow, trace: Trace, steps: Intervals, settling: Settling | None, unseen: str | None, in_call: bool
 ) -> None:
     if len(steps) < 2:
         row.reasons["second"] = "there is none"
@@ -281,7 +281,7 @@ def _second(
 
 
 def _steady(
-    row: StackRow, trace: Trace, steps: Steps, settling: Settling | None, compiles: Sequence[Compile], in_call: bool
+    row: StackRow, trace: Trace, steps: Intervals, settling: Settling | None, compiles: Sequence[Compile], in_call: bool
 ) -> None:
     steady = [step for step in steps if step.label == "steady"]
     if row.steady_ns is None:
