@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from threading import current_thread
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +16,7 @@ from coldstep.session import Session, active
 
 if TYPE_CHECKING:
     from coldstep.notices.late import LateCompile
+    from coldstep.recording.buffer import Buffer
 
 T = TypeVar("T")
 
@@ -114,22 +114,22 @@ def ready(name: str = "ready", action: str | Callable[[LateCompile], object] = "
 class _Step:
     """One marked step: two stamps, appended."""
 
-    __slots__ = ("_begin", "_dispatches", "_nested", "_session", "_unsettled", "name", "thread")
+    __slots__ = ("_begin", "_dispatches", "_nested", "_session", "_unsettled", "buffer", "name")
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
         self.name = name
         self._begin: StepBegin | None = None
         self._nested: _Annotation | None = None
+        self.buffer: Buffer | None = None
 
     # Ctrl-C can come between any two lines below: what has been emitted counts, and `finish` ends an open step
 
     def __enter__(self) -> None:
         session = self._session
         steps = session.steps
-        self.thread = current_thread()
         outer = steps.open.setdefault("step", self)
-        if outer is not self and not outer.thread.is_alive():
+        if outer is not self and outer.buffer is not None and not outer.buffer.is_alive:
             session.flush()  # which ends it
             outer = steps.open.setdefault("step", self)
         if outer is not self:
@@ -152,7 +152,7 @@ class _Step:
         self._unsettled = steps.unsettled
         self._dispatches = steps.dispatches
         begin = StepBegin(now(), self.name, n)
-        session.append(begin)
+        self.buffer = session.append(begin)
         self._begin = begin
 
     def __exit__(self, _: object = None, error: BaseException | None = None, *__: object) -> None:
@@ -160,11 +160,10 @@ class _Step:
         steps = session.steps
         if error is not None:
             steps.left_with(error)
-        if self._nested is not None:
-            self._nested.__exit__()
-            return
         if steps.open.get("step") is not self:
-            return  # the trace has ended inside this step, and closed it
+            if self._nested is not None:
+                self._nested.__exit__()
+            return  # or the trace has ended inside this step, and closed it
         ended = now()
         if self._begin is None:
             steps.open.clear()

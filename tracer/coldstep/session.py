@@ -19,7 +19,6 @@ from coldstep._util.stderr import say
 from coldstep.clock import now
 from coldstep.collector import COLLECTORS, Collector, discover, own_time
 from coldstep.errors import contained, first_line, our_errors
-from coldstep.events import Event
 from coldstep.notices.listeners import Listeners
 from coldstep.notices.look_ahead import LookAhead
 from coldstep.notices.on_stderr import OnStderr
@@ -96,10 +95,8 @@ class Session:
         self.partial = self.attached.partial
         """The collectors that could not be attached wholly."""
         # marks look all these up, and should find them at once
-        self.emit, self.note, self.settle = buffers.emit, buffers.note, drain.settle
+        self.emit, self.append, self.note, self.settle = buffers.emit, buffers.append, buffers.note, drain.settle
         self.in_own_process, self.in_parent = buffers.in_own_process, buffers.in_parent
-        self.append: Callable[[Event], None] = buffers.emit if options.part else buffers.append
-        """Keep an event; for marks, which have just seen that the trace is active."""
         self.waiters, self.mark_hooks = sink.waiters, sink.mark_hooks
         self.before_mark, self.traced = sink.before_mark, sink.traced
         self.at_marks = self.listeners.at_marks
@@ -235,7 +232,6 @@ class Session:
         """In a fork's child that is of the job, before the first that may be recorded there."""
         self._parents = getattr(self._drain, "recorder", None)
         self._drain.begin_anew()
-        self.append = self.emit
         for part in (self.steps, self.sink, self.listeners, self.ahead, self._stderr, self.last_word):
             part.begin_anew()
         options = self.options
@@ -251,7 +247,6 @@ class Session:
         """From here on all is written: a part of a job has something to record. In hooks, too: it does not wait."""
         if not self._buffers.release():
             return
-        self.append = self._buffers.append
         if not self._buffers.is_fork:
             self._drain.wake()
             return
@@ -307,7 +302,6 @@ class Session:
 
         is_silent = not self.is_written  # it has only lived long
         self._buffers.release()
-        self.append = self._buffers.append
         job = self.options.job
         assert job is not None
         self._row.rank = self._rank(self.attached.collectors)  # the program may have made it one meanwhile
@@ -439,7 +433,7 @@ class Session:
             self.listeners.keep(late)
             self._stderr.show_late(late)
         for step in list(steps.open.values()):
-            if not step.thread.is_alive():
+            if step.buffer is not None and not step.buffer.is_alive:
                 step.end_with_thread()
         if self._stderr.is_shown:
             self._stderr.show(recorder.under_way(now()))

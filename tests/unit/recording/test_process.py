@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -51,6 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_memory_cpu_and_threads_are_curves(path: Path, engine: ModuleType) -> None:
+    gc.collect()  # else what other tests have left may go meanwhile
     with coldstep.trace(path, collectors=ONLY):
         time.sleep(0.3)
         with coldstep.step():

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DRAIN_EVERY_S = 0.25
 _BURST_NS = 2_000_000
 _MAX_BULK_EVENTS = 100_000
-_BULK = (Slice, Counter)
+_BULK = frozenset({Slice, Counter})
 _PATIENCE_S = 30.0
 _loaded_as_it_opens = {"coldstep.recording.recorder", "coldstep.job.lost", "coldstep.job.parts"}
 
@@ -51,13 +51,19 @@ class Thread:
 class Buffer:
     """One thread's events; appended by that thread, popped by the drain."""
 
-    __slots__ = ("bulk", "dropped", "ledger", "thread")
+    __slots__ = ("_pythons", "bulk", "dropped", "ledger", "thread")
 
-    def __init__(self, thread: Thread) -> None:
-        self.thread = thread
+    def __init__(self) -> None:
+        self._pythons = threading.current_thread()
+        self.thread = Thread(threading.get_native_id(), self._pythons.name)
         self.ledger: deque[Event] = deque()
         self.bulk: deque[Event] = deque(maxlen=_MAX_BULK_EVENTS)
         self.dropped = 0
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread is."""
+        return self._pythons.is_alive()
 
 
 class Buffers:
@@ -68,7 +74,7 @@ class Buffers:
     """
 
     def __init__(self, speak: Callable[[], None], wake: Callable[[int], None], *, held: bool) -> None:
-        self._speak, self._wake = speak, wake
+        self.speak, self._wake = speak, wake
         self._slept: RLock | None = None  # made in a fork's child, where no thread of its parent's can hold it
         self._is_asleep, self._forked_ns = False, 0
         self._notes: set[str] = set()
@@ -145,7 +151,7 @@ class Buffers:
     def _keeps(self, event: Event) -> bool:
         """Whether to keep an event of a process that has said nothing so far. A fork's child may live long so."""
         if is_worth_a_file(event):
-            self._speak()
+            self.speak()
         return not self.held or not self.is_fork
 
     def note(self, text: str) -> None:
@@ -154,12 +160,12 @@ class Buffers:
             self._notes.add(text)
             self.emit(Note(now(), text))
 
-    def append(self, event: Event) -> None:
-        """Keep `event` until it is drained; takes no lock."""
+    def append(self, event: Event) -> Buffer:
+        """Keep `event` until it is drained, in this thread's buffer; takes no lock."""
         try:
             buffer: Buffer = self._mine.buffer
         except AttributeError:
-            buffer = self._mine.buffer = Buffer(Thread(threading.get_native_id(), threading.current_thread().name))
+            buffer = self._mine.buffer = Buffer()
             self.all.append(buffer)
         if type(event) in _BULK:
             if len(buffer.bulk) == _MAX_BULK_EVENTS:
@@ -167,6 +173,7 @@ class Buffers:
             buffer.bulk.append(event)
         else:
             buffer.ledger.append(event)
+        return buffer
 
     def take(self) -> list[tuple[int, Event, Thread]]:
         """What has been appended so far, out of the buffers and in the order of time, each thread's own order kept."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import CodeType
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from coldstep._util.slotted import field, slotted_object
 from coldstep.clock import now
 from coldstep.events import StepBegin, StepEnd
-from coldstep.recording.buffer import Buffers
+from coldstep.recording.buffer import Buffer, Buffers
 from coldstep.recording.ending import way_of
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ class OpenStep(Protocol):
 
     name: str
     """The kind of step."""
-    thread: threading.Thread
-    """The thread that entered it."""
+    buffer: Buffer | None
+    """That of the thread that entered it, once it has begun."""
 
     def __exit__(self) -> None:
         """End it."""
@@ -121,7 +120,8 @@ class Steps:
         self.buffers.emit(self.inferred)
 
     def first_mark(self) -> None:
-        """The program marks its steps itself."""
+        """The program marks its steps itself, which is worth a file."""
+        self.buffers.speak()
         self.infers = False
         for leave in self.leave:
             leave()
