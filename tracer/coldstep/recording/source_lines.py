@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coldstep.events import UNKNOWN, Args
-from coldstep.places import is_installed
+from coldstep.places import Places
 
 _NULLABLE = ("origin", "inputs")
 _DECORATORS = 30  # lines above a function that are searched through
@@ -60,6 +60,7 @@ class Blocks:
     def __init__(self) -> None:
         self._keys: set[str] = set()
         self._kept: set[tuple[str, int]] = set()
+        self._places = Places()
 
     def begun(self, args: Args) -> Args:
         """The arguments of a compile that begins."""
@@ -92,7 +93,7 @@ class Blocks:
 
     def _block(self, place: Args) -> Args | None:
         file, line = str(place["file"]), int(place["line"])
-        if is_installed(file) or len(self._kept) >= _MOST_BLOCKS:
+        if not self._places.is_users(file) or len(self._kept) >= _MOST_BLOCKS:
             return None
         import linecache
 
