@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from coldstep._util.expressions import expression
 
@@ -45,10 +46,12 @@ def hidden(words: Sequence[str]) -> list[str]:
     return kept
 
 
+@lru_cache(maxsize=1024)  # a build starts its compiler many times, with the same options
 def _is_secret(name: str) -> bool:
     return _SECRET.search(_CAMEL.sub("_", name)) is not None
 
 
+@lru_cache(maxsize=1024)
 def _without_secrets(text: str) -> str:
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
