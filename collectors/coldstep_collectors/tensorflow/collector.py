@@ -6,6 +6,7 @@ was slow is held against the shapes that the graph has been called with, and the
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import weakref
@@ -18,7 +19,6 @@ from typing import Any
 
 from coldstep import context as forms
 from coldstep import marks
-from coldstep._util.expressions import expression
 from coldstep._util.slotted import slotted_object
 from coldstep.blind_spots import Unseen
 from coldstep.candidates import Candidate
@@ -56,7 +56,7 @@ _NOT_RECORDED = (
 _GRAPH = forms.CONFIG.key("graph")
 _MOST_TOLD = 100  # equal numbers
 # Python: "-1", "0.5", "True"
-_NUMBER = expression(r"-?\d[\d.e+-]*|True|False")
+_NUMBER = re.compile(r"-?\d[\d.e+-]*|True|False")
 _EAGERLY = "tf.config.run_functions_eagerly(True): every tf.function ran as plain Python, and none was traced."
 _PASS = "Pass {name} as an argument, as a tensor; or keep it in a tf.Variable, and assign to that."
 _COMPILE_AGAIN = "Call compile() again after {name} is set: Keras reads it once, as it traces."

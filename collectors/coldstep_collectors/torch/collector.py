@@ -288,7 +288,7 @@ class Dynamo:
                 args["dynamic"] = dynamic or NOTHING
             if (static := frames.is_static(frame)) is not None:
                 args["static"] = static
-            if _SOURCES.fullmatch(sources := os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES", "")):
+            if (sources := os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES")) and _SOURCES.fullmatch(sources):
                 args["sources"] = sources
         if isinstance(operations := metadata.get("graph_op_count"), int):
             args["operations"] = {"fx": operations}

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from coldstep._util.expressions import expression
 from coldstep.vocabulary import AUTOTUNE
 from coldstep_collectors.torch._private import names
 
 BACKWARD = ("entire_backward_compile", "compile_fx.<locals>.bw_compiler")
-# PyTorch 2.13: "compile_attempt_1"
-_RESTART = expression(r"compile_attempt_[1-9]\d*")
 
 _GENERATES = {"fx_codegen_and_compile", "GraphLowering.compile_to_fn"}  # the latter before PyTorch 2.5
 WAIT, LOAD = "async_compile.wait", "PyCodeCache.load_by_key_path"
@@ -106,4 +103,5 @@ def part_of(name: str, forward: str = names.FORWARD.forms[0].says[0]) -> str | N
         return "ahead" if name == AHEAD else "load"
     if name in BACKWARD:
         return "backward"
-    return "attempt" if name.startswith("compile_attempt_") and _RESTART.fullmatch(name) else None
+    attempt = name.removeprefix("compile_attempt_")  # PyTorch 2.13: "compile_attempt_0" is the first
+    return "attempt" if attempt != name and attempt.isdecimal() and attempt[0] != "0" else None
