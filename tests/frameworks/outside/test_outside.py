@@ -23,20 +23,26 @@ from coldstep_collectors.patch import Patch
 from coldstep_viewers.report.headline import headline
 from coldstep_viewers.report.terminal import render
 
-MEASURED = """
+MEASURED = '''
 import json, time
 import coldstep
 
-seconds = {}
+seconds = {"waited": 0}
+
+def waited():
+    """How long this thread has waited for a processor."""
+    with open("/proc/thread-self/schedstat") as file:
+        return int(file.read().split()[1]) / 1e9
 
 class measured:
     def __init__(self, name):
         self.name = name
     def __enter__(self):
-        self.began = time.perf_counter()
+        self.waited, self.began = waited(), time.perf_counter()
     def __exit__(self, *error):
         seconds[self.name] = seconds.get(self.name, 0) + time.perf_counter() - self.began
-"""
+        seconds["waited"] += waited() - self.waited
+'''
 
 EXTENSION = (
     MEASURED
@@ -301,12 +307,17 @@ def seconds(trace: Trace) -> dict[str, float]:
 
 
 def assert_as_measured(done: str, trace: Trace, *phases: str) -> None:
-    """Within 10 %, and the moment that a hook takes."""
     measured: dict[str, float] = json.loads(done.splitlines()[-1])
     spent = seconds(trace)
     for phase in phases:
-        assert spent[phase] == pytest.approx(measured[phase], rel=0.1, abs=0.005), phase
+        assert spent[phase] == as_measured(measured, phase), phase
     check_ledger(trace)
+
+
+def as_measured(measured: dict[str, float], name: str, more: float = 0.0) -> object:
+    """Within 10 %, and the moment that a hook takes; on a busy machine what a processor was waited for beside it."""
+    whole = measured[name] + more
+    return pytest.approx(whole, rel=0, abs=max(0.1 * whole, 0.005) + measured["waited"])
 
 
 NEEDS_TRITON = pytest.mark.skipif(
@@ -415,9 +426,9 @@ def test_the_line_that_first_touches_mapped_weights_is_named_with_what_it_read(t
     trace = coldstep.load(tmp_path / "run.pftrace")
     [row] = trace.transfers
     assert (row.name, row.mapped) == (f"model.{suffix}", True)
-    assert row.wall_ns / 1e9 == pytest.approx(measured["load"], rel=0.1, abs=0.005)
+    assert row.wall_ns / 1e9 == as_measured(measured, "load")
     before = trace.intervals[0]
-    assert before.unattributed_ns / 1e9 == pytest.approx(measured["touch"] + 0.2, rel=0.1, abs=0.005)
+    assert before.unattributed_ns / 1e9 == as_measured(measured, "touch", more=0.2)
     own = measured["read"]  # none from a disk that is memory
     assert (row.read_later_bytes is None) == (own is None)
     if own:
