@@ -46,12 +46,12 @@ def hidden(words: Sequence[str]) -> list[str]:
     return kept
 
 
-@lru_cache(maxsize=1024)  # a build starts its compiler many times, with the same options
+@lru_cache(maxsize=256)  # a build starts its compiler many times, with the same options
 def _is_secret(name: str) -> bool:
     return _SECRET.search(_CAMEL.sub("_", name)) is not None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _without_secrets(text: str) -> str:
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
