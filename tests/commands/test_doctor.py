@@ -89,22 +89,11 @@ def test_a_wrong_command_line_is_2(tmp_path: Path) -> None:
     assert coldstep("doctor", "run.pftrace", cwd=tmp_path).returncode == 2
 
 
-@pytest.mark.jax
-def test_a_run_with_a_partial_collector_sends_to_the_doctor(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        "from coldstep_collectors.jax._private import names as jax_names\n"
-        "jax_names.IS_CLEAN.forms = ()  # as a version of JAX that does not tell\n"
-        "import jax\n"
-    )
-    done = coldstep("run", "train.py", cwd=tmp_path)
-    said = [line for line in done.stderr.splitlines() if "not wholly attached" in line]
-    assert (done.returncode, len(said)) == (0, 1), done.stderr
-    assert said[0].startswith("coldstep: not wholly attached: jax; coldstep doctor shows")
-
-
-@pytest.mark.jax
-def test_a_run_on_a_partial_jax_or_an_untried_python_says_so_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
+@pytest.fixture(scope="module")
+def partial_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
+    """`coldstep run` of a program whose JAX does not tell all, by a Python that nobody tried."""
+    folder = tmp_path_factory.mktemp("partial")
+    (folder / "train.py").write_text(
         "from coldstep_collectors.jax._private import names as jax_names\n"
         "jax_names.IS_CLEAN.forms = ()  # as a version of JAX that does not tell\n"
         "import jax\n"
@@ -113,13 +102,27 @@ def test_a_run_on_a_partial_jax_or_an_untried_python_says_so_in_one_line(tmp_pat
         "import sys; from coldstep._util import pythons; pythons.untried.__defaults__ = ((3, 19),); "
         "from coldstep.__main__ import main; sys.argv = ['coldstep', 'run', 'train.py']; sys.exit(main())"
     )
-    done = subprocess.run([sys.executable, "-c", untried], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", untried], cwd=folder, capture_output=True, text=True, timeout=100)
+    return done, folder / "train.pftrace"
+
+
+@pytest.mark.jax
+def test_a_run_with_a_partial_collector_sends_to_the_doctor(partial_run: tuple[Done, Path]) -> None:
+    done, _ = partial_run
+    said = [line for line in done.stderr.splitlines() if "not wholly attached" in line]
+    assert (done.returncode, len(said)) == (0, 1), done.stderr
+    assert said[0].startswith("coldstep: not wholly attached: jax; coldstep doctor shows")
+
+
+@pytest.mark.jax
+def test_a_run_on_a_partial_jax_or_an_untried_python_says_so_in_one_line(partial_run: tuple[Done, Path]) -> None:
+    done, trace = partial_run
     first, *others = done.stderr.splitlines()
     assert "train.pftrace" in first
     assert f"jax {version('jax')} was observed only in part" in first
     told = "coldstep was not tried on Python 3.19, only on 3.11, 3.12, 3.13: what it reports may be incomplete"
     assert f"coldstep: {told}" in others
-    assert told in load(tmp_path / "train.pftrace").run.notes
+    assert told in load(trace).run.notes
 
 
 def test_doctor_says_that_a_python_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import coldstep
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.jax, pytest.mark.torch]
 
+WITHOUT = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # which imports all of Hypothesis as a session ends
 HEAD = """
 import jax, numpy as np, pytest
 import coldstep
@@ -30,7 +31,7 @@ def train(*sizes):
 def run(pytester: pytest.Pytester, source: str, *words: str, stack: str = "jax") -> pytest.RunResult:
     """What pytest makes of these tests, in a process of its own that has imported the stack's framework."""
     pytester.makepyfile(test_it=HEAD + source, starts="import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))")
-    command = ["starts.py", "--strict-markers", "-p", "no:cacheprovider", *words]
+    command = ["starts.py", "--strict-markers", *WITHOUT, *words]
     done = program.warm(stack, command, pytester.path, check=False)
     return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), 0.0)
 
@@ -285,7 +286,7 @@ def test_training(last):
     train(8, 8, 8, last)
 """
     )
-    done = pytester.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider")
+    done = pytester.runpytest_subprocess("-n", "2", *WITHOUT)
     done.assert_outcomes(failed=3)
     assert kept(pytester) == [f"test_it.py-test_training-{last}.pftrace" for last in (1, 2, 3)]
     for name in kept(pytester):
@@ -303,7 +304,7 @@ def test_a_suite_without_the_mark_pays_nothing(pytester: pytest.Pytester) -> Non
             assert ours == folders | {"coldstep_viewers.ci.pytest_plugin"}
         """
     )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*WITHOUT).assert_outcomes(passed=1)
 
 
 def test_no_file_is_left_in_the_temporary_folder(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from fleet_of import Bases, Delay, named, rows, strangers, text, written
 import coldstep
 from coldstep._util.labels import VARIABLES
 from coldstep.analysis.across.rank_choice import MOST, chosen
+from coldstep.model import Trace
 from coldstep_viewers.export import tables
 from coldstep_viewers.fleet import filling, ingest, limits, places, sections, store, workers
 from coldstep_viewers.fleet.differences import KINDS
@@ -38,6 +40,7 @@ from coldstep_viewers.fleet.store import Store
 
 pytestmark = pytest.mark.jax
 NUMBER = 60
+Rows = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +65,22 @@ def made(traces: Path) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def made_rows(made: Path) -> Rows:
+    """What readers of these tables see."""
+    return rows(made)
+
+
 def run(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | environment
     command = [sys.executable, "-m", "coldstep", *map(str, words)]
     return subprocess.run(command, env=env, capture_output=True, text=True)
+
+
+@cache
+def loaded(path: Path) -> Trace:
+    """Each trace of the fleet, read once."""
+    return coldstep.load(path)
 
 
 def fill(sources: object, out: Path, tell: Callable[[filling.Progress], None] = lambda _: None) -> filling.Filled:
@@ -79,17 +94,17 @@ def states(out: Path) -> dict[str, str]:
 # --- what is read -------------------------------------------------------------------------------------------------
 
 
-def test_the_rows_are_those_of_the_traces_in_few_files(traces: Path, made: Path) -> None:
+def test_the_rows_are_those_of_the_traces_in_few_files(traces: Path, made: Path, made_rows: Rows) -> None:
     expected: dict[str, list[str]] = {name: [] for name in tables.SCHEMAS}
     for path in traces.iterdir():
-        for name, table in tables.tables(coldstep.load(path), tables.run_of(path)).items():
+        for name, table in tables.tables(loaded(path), tables.run_of(path)).items():
             expected[name] += [text(row) for row in table.to_pylist()]
-    assert rows(made) == {name: sorted(listed) for name, listed in expected.items()}
+    assert made_rows == {name: sorted(listed) for name, listed in expected.items()}
     assert all(expected[name] for name in ("components", "caches", "changes"))
     assert len(list(made.rglob("*.parquet"))) < 3 * NUMBER
 
 
-def test_a_worker_that_is_killed_costs_nothing(traces: Path, made: Path, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_costs_nothing(traces: Path, made_rows: Rows, tmp_path: Path) -> None:
     killed: list[int | None] = []
 
     def kill(_: filling.Progress) -> None:
@@ -100,7 +115,7 @@ def test_a_worker_that_is_killed_costs_nothing(traces: Path, made: Path, tmp_pat
     found = fill(traces, tmp_path / "tables", kill)
     assert killed
     assert {outcome.state for outcome in found.outcomes} == {store.READ}
-    assert rows(tmp_path / "tables") == rows(made)
+    assert rows(tmp_path / "tables") == made_rows
 
 
 def test_a_trace_that_kills_each_worker_is_listed_and_the_others_are_read(traces: Path, tmp_path: Path) -> None:
@@ -125,7 +140,7 @@ def test_a_trace_that_kills_each_worker_is_listed_and_the_others_are_read(traces
 def test_the_second_time_nothing_is_done_and_then_only_what_is_new(traces: Path, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     shutil.copytree(made, out)
-    done = run("fleet", traces, "-o", out)
+    done = in_process.run("fleet", traces, "-o", out)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{out}: nothing is new: {NUMBER} objects are there as they were read\n"
     assert sorted(path.name for path in out.rglob("*.*")) == sorted(path.name for path in made.rglob("*.*"))
@@ -133,14 +148,14 @@ def test_the_second_time_nothing_is_done_and_then_only_what_is_new(traces: Path,
     more.mkdir()
     for n in range(3):
         generated_trace.write(more / f"{n}.pftrace", steps=3, compiles=1, labels={f"label{n}": "x"})
-    done = run("fleet", traces, more, "-o", out)
+    done = in_process.run("fleet", traces, more, "-o", out)
     assert done.stdout == f"{out}: 3 traces read, {NUMBER} there already; coldstep fleet report {out}\n"
     assert len(rows(out)["runs"]) == NUMBER + 3
     assert sum("label_label1" in row for row in rows(out)["runs"]) == 1
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_interrupted_it_goes_on_where_it_was(early: bool, traces: Path, made: Path, tmp_path: Path) -> None:
+def test_interrupted_it_goes_on_where_it_was(early: bool, traces: Path, made_rows: Rows, tmp_path: Path) -> None:
     """By Ctrl-C, of which a terminal tells the workers, too: when they begin, and when they have committed."""
     out = tmp_path / "tables"
     command = [sys.executable, "-m", "coldstep", "fleet", str(traces), "-o", str(out)]
@@ -155,7 +170,7 @@ def test_interrupted_it_goes_on_where_it_was(early: bool, traces: Path, made: Pa
         assert process.returncode == 130
         assert re.fullmatch(r"coldstep: stopped: .*; run it again to go on\n", said)
     assert run("fleet", traces, "-o", out).returncode == 0
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
 
 
 def test_a_trace_that_grows_and_one_by_two_names_count_once(traces: Path, tmp_path: Path) -> None:
@@ -168,7 +183,7 @@ def test_a_trace_that_grows_and_one_by_two_names_count_once(traces: Path, tmp_pa
     (folder / "grows.pftrace").write_bytes(whole)
     shutil.copy(folder / "grows.pftrace", folder / "copy.pftrace")
     fill(folder, out)
-    expected = tables.tables(coldstep.load(traces / "0.pftrace"), tables.run_of(traces / "0.pftrace"))
+    expected = tables.tables(loaded(traces / "0.pftrace"), tables.run_of(traces / "0.pftrace"))
     assert rows(out) == {name: sorted(text(row) for row in table.to_pylist()) for name, table in expected.items()}
     assert sorted(states(out).values()) == [store.COPY, store.READ]
     assert fill(folder, out).new == 0
@@ -207,7 +222,7 @@ def test_what_is_no_file_of_data_is_listed_and_holds_nothing_up(traces: Path, tm
     os.mkfifo(folder / "pipe.pftrace")
     (folder / "zero.pftrace").symlink_to("/dev/zero")
     (folder / "gone.pftrace").symlink_to(tmp_path / "nowhere")
-    done = run("fleet", folder, "-o", out, "--shard", "0/1")
+    done = in_process.run("fleet", folder, "-o", out, "--shard", "0/1")
     assert done.returncode == 0
     assert "1 trace read, 3 not read" in done.stdout
     told = {match[2]: match[1] for match in re.finditer(r"not read \((\w+)\): \S+/(\w+)\.pftrace: ", done.stderr)}
@@ -337,28 +352,28 @@ def compacted(out: Path, batches: list[store.Marker], monkeypatch: pytest.Monkey
         Store(str(out)).tidy()
 
 
-def test_what_a_dead_writer_left_does_not_count_and_goes(made: Path, tmp_path: Path) -> None:
+def test_what_a_dead_writer_left_does_not_count_and_goes(made: Path, made_rows: Rows, tmp_path: Path) -> None:
     out = copied(made, tmp_path)
     left = out / "0123456789abcdef0123"
     shutil.copytree(next(out.glob("*/_SUCCESS")).parent, left)
     (left / "_SUCCESS").rename(left / "_SUCCESS.0123abcd")  # it died just then
     [some, *_] = sorted(left.rglob("*.parquet"))
     some.write_bytes(some.read_bytes()[:100])
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     Store(str(out)).sweep()
     assert left.exists()  # it may be somebody's who writes just now
     for path in left.rglob("*"):
         os.utime(path, (0, 0))
     Store(str(out)).sweep()
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     assert not left.exists()
 
 
-def test_an_empty_marker_is_of_nobody(made: Path, tmp_path: Path) -> None:
+def test_an_empty_marker_is_of_nobody(made: Path, made_rows: Rows, tmp_path: Path) -> None:
     out = copied(made, tmp_path)
     (out / "0123456789abcdef0123").mkdir()
     (out / "0123456789abcdef0123/_SUCCESS").touch()  # as an object store keeps one that was not finished
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
 
 
 def test_files_of_others_in_the_folder_stay(made: Path, tmp_path: Path) -> None:
@@ -391,42 +406,42 @@ def test_what_was_replaced_stays_a_day_whatever_clocks_say(
 
 
 def test_small_batches_become_one_while_others_read(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, made_rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = copied(made, tmp_path)
     before = counting(out)
     assert len(before) > 1
     compacted(out, before, monkeypatch)
     assert len(counting(out)) == 1
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     assert Store(str(out)).dataset("runs", before).count_rows() == NUMBER  # whoever has the old list reads on
     monkeypatch.setattr(store, "_GRACE_S", 0)
     Store(str(out)).sweep()
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     assert len(list(out.glob("*/runs/*/*.parquet"))) == 1
 
 
-def test_what_is_written_twice_is_written_once(traces: Path, made: Path, tmp_path: Path) -> None:
+def test_what_is_written_twice_is_written_once(traces: Path, made: Path, made_rows: Rows, tmp_path: Path) -> None:
     out = copied(made, tmp_path)
     for batch in ingest.batches(list(places.objects(str(traces))), workers.number()):
         ingest.ingest(batch, str(out))
     names = [sorted(path.relative_to(each) for path in each.rglob("*")) for each in (out, made)]
     assert names[0] == names[1]
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
 
 
-def test_machines_that_read_at_once_count_each_trace_once(traces: Path, made: Path, tmp_path: Path) -> None:
+def test_machines_that_read_at_once_count_each_trace_once(traces: Path, made_rows: Rows, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     with ThreadPoolExecutor(2) as two:
         for done in two.map(lambda _: run("fleet", traces, "-o", out), range(2)):
             assert done.returncode == 0, done.stderr
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     fill(traces, out)
     assert Store(str(out)).dataset("runs", counting(out)).count_rows() == NUMBER
 
 
 def test_machines_that_compact_at_once_lose_nothing(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Path, made_rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One has not seen the last batch yet, and a third does not know of what both have made."""
     out = copied(made, tmp_path)
@@ -434,13 +449,13 @@ def test_machines_that_compact_at_once_lose_nothing(
     compacted(out, before[:-1], monkeypatch)
     once = counting(out)
     compacted(out, before, monkeypatch)
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     compacted(out, [*once, *before[:1]], monkeypatch)
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     Store(str(out)).tidy()
     [marker] = counting(out)
     assert Store(str(out)).dataset("runs", [marker]).count_rows() == NUMBER
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
 
 
 def test_what_a_damaged_batch_replaced_counts_again(
@@ -457,28 +472,28 @@ def test_what_a_damaged_batch_replaced_counts_again(
 
 
 def test_shards_together_read_all_and_two_that_read_the_same_count_once(
-    traces: Path, made: Path, tmp_path: Path
+    traces: Path, made_rows: Rows, tmp_path: Path
 ) -> None:
     out = tmp_path / "tables"
     parts = [filling.fill([str(traces)], str(out), "local", (n, 2), lambda _: None).new for n in range(2)]
     assert sum(parts) == NUMBER
     assert min(parts) > NUMBER // 4
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     # the same trace in two batches
     ingest.ingest(tuple(places.objects(str(traces / "0.pftrace"))), str(out))
     at = Store(str(out))
     assert at.dataset("runs", counting(out)).count_rows() == NUMBER + 1
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     assert report(str(out)).runs == NUMBER
     at.tidy()
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     assert at.dataset("runs", counting(out)).count_rows() == NUMBER
 
 
 @pytest.mark.parametrize("words", [("fleet", "load", ".", "-o"), ("fleet", "report")])
 def test_tables_of_an_earlier_version_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "_batches").mkdir()
-    done = run(*words, tmp_path)
+    done = in_process.run(*words, tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     says = "tables of coldstep-tables/1: give coldstep fleet load another folder"
     assert done.stderr == f"coldstep: {tmp_path} holds {says}\n"
@@ -510,13 +525,13 @@ def test_where_nothing_was_planted_nothing_is_found(bases: Bases, tmp_path: Path
 def test_the_report_counts_what_the_traces_say(traces: Path, made: Path) -> None:
     document = json.loads(in_process.run("fleet", "report", made, "--by", "job", "--json").stdout)
     assert document["schema"] == "coldstep-fleet/1"
-    loaded = [coldstep.load(path) for path in traces.iterdir()]
-    first = sorted(trace.cost[0].time_to_first_step_ns for trace in loaded)
+    each = [loaded(path) for path in traces.iterdir()]
+    first = sorted(trace.cost[0].time_to_first_step_ns for trace in each)
     assert [(row["percentile"], row["first_ns"]) for row in document["cold_start"]] == [
         (50, first[29]), (95, first[56]), (99, first[59])]  # fmt: skip
-    again = [row for trace in loaded for row in trace.recompiles]
+    again = [row for trace in each for row in trace.recompiles]
     assert sum(row["recompiles"] for row in document["recompiles"]) == len(again)
-    asked = [cache for trace in loaded for row in trace.compiles for cache in row.caches if cache.state != "off"]
+    asked = [cache for trace in each for row in trace.compiles for cache in row.caches if cache.state != "off"]
     [layer] = document["caches"]
     assert (layer["asked"], layer["hits"]) == (len(asked), sum(cache.hits for cache in asked))
     assert {row["job"]: row["processes"] for row in document["by"]}["4711"] == NUMBER * 2 // 5
@@ -566,14 +581,14 @@ def test_hostile_names_and_labels_do_nothing(tmp_path: Path) -> None:
     assert "drop table runs" in shown
 
 
-def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
+def test_a_marker_names_no_file_but_its_own(made: Path, made_rows: Rows, tmp_path: Path) -> None:
     out = copied(made, tmp_path)
     [one, *_] = sorted(out.glob("*/_SUCCESS"))
     said = json.loads(one.read_text())
     part = "date=2026-11-20/0123456789abcdef0123.parquet"
     said["files"] += ["../secret.parquet", "/etc/passwd", f"runs/../{part}", f"x/{part}"]
     one.write_text(json.dumps(said))
-    assert rows(out) == rows(made)
+    assert rows(out) == made_rows
     one.write_text("{")
     done = in_process.run("fleet", "report", out)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -594,9 +609,12 @@ def test_a_marker_names_no_file_but_its_own(made: Path, tmp_path: Path) -> None:
         (["fleet", "report", "{}"], "holds no tables"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], says: str) -> None:
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, words: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "x").write_text("no trace")
-    done = run(*(word.format(tmp_path) for word in words))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    done = in_process.run(*(word.format(tmp_path) for word in words))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert says in done.stderr
@@ -668,19 +686,18 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("fleet")
 
 
-def test_a_benchmark_says_which_rows_differ(benchmark: Any, made: Path, tmp_path: Path) -> None:
-    expected = rows(made)
-    assert benchmark.same(made, expected) == [("the same rows: True", True)]
+def test_a_benchmark_says_which_rows_differ(benchmark: Any, made: Path, made_rows: Rows, tmp_path: Path) -> None:
+    assert benchmark.same(made, made_rows) == [("the same rows: True", True)]
     shutil.copytree(made, tmp_path / "tables")
     next(tmp_path.glob("tables/*/_SUCCESS")).unlink()
-    [(told, alike)] = benchmark.same(tmp_path / "tables", expected)
+    [(told, alike)] = benchmark.same(tmp_path / "tables", made_rows)
     lost = NUMBER - len(rows(tmp_path / "tables")["runs"])
     assert not alike
     assert f"; runs: {lost} missing, such as [(" in told
     shutil.copytree(made, tmp_path / "tables", dirs_exist_ok=True)
     generated_trace.write(tmp_path / "more.pftrace", steps=3, compiles=1)
     fill(tmp_path / "more.pftrace", tmp_path / "tables")
-    [(told, alike)] = benchmark.same(tmp_path / "tables", expected)
+    [(told, alike)] = benchmark.same(tmp_path / "tables", made_rows)
     assert not alike
     assert "; runs: 1 too many, such as [(" in told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -223,8 +224,11 @@ def test_two_causes_of_one_argument_are_told_apart(tmp_path: Path) -> None:
     types = 'for n, dtype in ((8, "f4"), (7, "f4"), (6, "f4"), (4, "f4"), (4, "i4")):\n    step(jnp.ones(n, dtype))\n'
     trace = run(tmp_path, "jax", f"{JAX}step = make(2.0)\n{types}")
     [finding] = of_kind(trace, "repeat_offender")
-    assert "3 times x was f32[8] → f32[7] → f32[6] → f32[4]; once x was f32[4] → i32[4]" in finding.text
-    assert [row.text.partition(":")[0] for row in finding.remedies] == ["For the shape of x", "For the dtype of x"]
+    clauses = {"shape": "3 times x was f32[8] → f32[7] → f32[6] → f32[4]", "dtype": "once x was f32[4] → i32[4]"}
+    costs = Counter({cause: sum(row.cost_ns for row in trace.recompiles if row.cause == cause) for cause in clauses})
+    dearest = [cause for cause, _ in costs.most_common()]  # on a busy machine the one compile may take more than three
+    assert "; ".join(clauses[cause] for cause in dearest) in finding.text
+    assert [row.text.partition(":")[0] for row in finding.remedies] == [f"For the {cause} of x" for cause in dearest]
 
 
 @pytest.mark.jax

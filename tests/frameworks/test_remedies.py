@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ def run(program: Path, folder: Path, environment: dict[str, str] | None = None) 
     name = f"{len(list(folder.glob('*.pftrace')))}.pftrace"
     shutil.copy(program, folder / "program.py")
     command = ["coldstep", "run", "--no-live", "--device", "off", "-o", name, "program.py"]
-    server = warm.server(program.stem.partition("_")[0], sys.executable)
+    has_modules = re.search(r"^(from|import) (equinox|flax)", program.read_text(), re.MULTILINE)
+    stack = "jax_modules" if has_modules else program.stem.partition("_")[0]
+    server = warm.server(stack, sys.executable)
     if environment is None:
         code, printed = server.run(command, folder)
     else:

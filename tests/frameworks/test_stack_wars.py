@@ -46,6 +46,10 @@ from pathlib import Path
 from benchmarks.stack_wars import pair
 from benchmarks.stack_wars.sizes import SIZES_OF
 
+if "inductor" in STACKS:
+    import torch
+    torch.set_num_threads(1)  # C++ without OpenMP
+
 blocks = {"ffn": {"layers": 1}, "gpt2": {"layers": 1}, "resnet50": {"stages": (1,)}}
 for stack in STACKS:
     for model, smaller in blocks.items():
@@ -56,13 +60,12 @@ for stack in STACKS:
 """
 
 
-def trained(folder: Path, *stacks: str, framework: str | None = None, **environment: str) -> None:
-    """Traces and rows of these stacks, in one process; PyTorch's Inductor reads its settings as it is imported."""
+def trained(folder: Path, framework: str, *stacks: str) -> None:
+    """Traces and rows of these stacks, in one process."""
     program.run(
         TRAIN.replace("STACKS", repr(stacks)),
         folder,
-        env=environment
-        | {
+        env={
             "PYTHONPATH": str(ROOT),
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no workers, which import PyTorch anew
@@ -74,6 +77,7 @@ def trained(folder: Path, *stacks: str, framework: str | None = None, **environm
         },
         timeout=1400,
         stack=framework,
+        settings=["torch._inductor.config"] if "inductor" in stacks else [],
     )
 
 
@@ -108,16 +112,16 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.fixture(scope="module")
 def war(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("war")
-    trained(folder, "jax", framework="jax")
-    trained(folder, "tensorflow", "tensorflow_xla", framework="tensorflow")
-    trained(folder, "eager", "inductor", OMP_NUM_THREADS="1")  # C++ without OpenMP
+    trained(folder, "jax", "jax")
+    trained(folder, "tensorflow", "tensorflow", "tensorflow_xla")
+    trained(folder, "torch", "eager", "inductor")
     return folder
 
 
 @pytest.fixture(scope="module")
 def lazy_war(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lazy_war")
-    trained(folder, "eager", "torch_xla", "openxla")
+    trained(folder, "torch_xla", "eager", "torch_xla", "openxla")
     return folder
 
 

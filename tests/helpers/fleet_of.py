@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -189,15 +190,13 @@ class Member:
 
 def write(member: Member, out: Path, seed: int) -> None:
     """The trace of a member: its base with other names, at another time, with delays."""
-    survey = _survey(str(member.base))
+    first, found = _read(member.base)
     mask = Random(seed).getrandbits(62)
-    found = [(packet, row) for packet, row in decoded(member.base) if row is not None]
     delays = sorted((_at(found, delay), delay.ns) for delay in member.delays)
 
     def late(ns: int) -> int:
         return ns + sum(more for at, more in delays if ns > at)
 
-    first = survey.clocks[0]
     real = int(member.started.timestamp() * 1e9) + seed
     clock = Snapshot(first.monotonic_ns, first.boottime_ns, real, 0)
     with _Output(str(out), clock) as output:
@@ -220,6 +219,12 @@ def write(member: Member, out: Path, seed: int) -> None:
             if at % _BLOCK == 0:  # as a session writes: what is cut has blocks before the cut
                 output.flush()
         output.flush()
+
+
+@cache
+def _read(base: Path) -> tuple[Snapshot, list[tuple[bytes, TrackRow | EventRow]]]:
+    """Its first clocks and its rows: once, for all that are made of it."""
+    return _survey(str(base)).clocks[0], [(packet, row) for packet, row in decoded(base) if row is not None]
 
 
 def _at(found: Sequence[tuple[bytes, TrackRow | EventRow]], delay: Delay) -> int:

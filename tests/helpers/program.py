@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scenarios.warm import server
@@ -31,28 +31,36 @@ def run(
     check: bool = True,
     timeout: float = 300,
     stack: str | None = None,
+    settings: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run `source` in `folder`; with `check`, a non-zero exit fails the test and shows what was printed.
 
-    With a `stack`, in a process that has imported it before it has the environment (see `warm`).
+    With a `stack`, in a process that has imported it before it has the environment (see `warm`); modules of `settings`,
+    which read the environment as they are imported, read it again.
     """
     command = _command(source, folder)
     if stack is not None:
-        return warm(stack, command[1:], folder, env=env, check=check)
+        return warm(stack, command[1:], folder, env=env, check=check, settings=settings)
     done = subprocess.run(command, cwd=folder, env=_env(env), capture_output=True, text=True, timeout=timeout)
     assert not check or done.returncode == 0, done.stderr
     return done
 
 
 def warm(
-    stack: str, words: list[str], folder: Path, *, env: dict[str, str] | None = None, check: bool = True
+    stack: str,
+    words: list[str],
+    folder: Path,
+    *,
+    env: dict[str, str] | None = None,
+    check: bool = True,
+    settings: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """`python -m coldstep …`, or `python script.py …`, in a process that has imported the stack's framework already.
 
     Where a test is not about the import, that is most of what it would take.
     """
     set_by_import = {"PJRT_DEVICE": "CPU"} if stack == "torch_xla" else {}
-    code, said = server(stack, sys.executable).run(words, folder, set_by_import | _env(env))
+    code, said = server(stack, sys.executable).run(words, folder, set_by_import | _env(env), settings)
     assert not check or code == 0, said
     return subprocess.CompletedProcess(words, code, (folder / "stdout").read_text(), said)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import in_process
+import program
 import pytest
 
 import coldstep
@@ -122,7 +123,7 @@ def test_a_block_follows_the_children_that_it_starts_where_that_is_asked_for(wri
 def test_a_compiler_below_a_traced_process_is_no_unseen_compiling_of_the_one_above(
     write: Write, tmp_path: Path
 ) -> None:
-    burn = "import time\nwhile time.process_time() < 1: pass\ntime.sleep(4)"
+    burn = "import time\nwhile time.process_time() < 0.4: pass\ntime.sleep(4)"
     for name in ("g++", "clang++"):
         write(name, f"#!/bin/sh\n'{BIN}/python' -S -c '{burn}'\nexit 0\n").chmod(0o755)
     write("silent.py", "import subprocess; subprocess.run(['./clang++'], check=True)")
@@ -148,8 +149,7 @@ def test_the_process_that_compiles_answers_for_one_that_only_waits_for_it(write:
     write("below.py", "import coldstep, jax; jax.jit(lambda x: x + 1)(1.0); coldstep.ready('serving')")
     write("waits.py", "import jax, subprocess, sys; subprocess.run([sys.executable, 'below.py'], check=True)")
     for number in (1, 2):
-        done = run("coldstep", "run", "-o", f"run{number}.pftrace", "waits.py", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        program.warm("jax", ["coldstep", "run", "-o", f"run{number}.pftrace", "waits.py"], tmp_path)
     assert len(coldstep.load(tmp_path / "run1.pftrace").processes) == 2
     first, second = (tmp_path / f"run{number}.pftrace" for number in (1, 2))
     check = in_process.run("check", "--ready", first)
@@ -195,7 +195,7 @@ def test_a_child_that_is_killed_or_leaves_at_once_is_whole_up_to_there(write: Wr
 def test_a_forks_child_has_a_trace_from_its_first_compile_which_knows_what_its_parent_compiled(
     write: Write, tmp_path: Path
 ) -> None:
-    done = run("coldstep", "run", "fork.py", cwd=tmp_path)
+    done = program.warm("torch", ["coldstep", "run", "fork.py"], tmp_path)
     printed = "6.0\n" * 2 + "8.0\n" * 4 + "child ended with 0\n"
     assert (done.stdout, done.returncode) == (printed, 0), done.stderr
     trace = coldstep.load(tmp_path / "fork.pftrace")
@@ -220,7 +220,7 @@ def work_of(trace: Trace, process: int) -> list[object]:
 
 @pytest.mark.jax
 def test_a_forks_child_is_as_well_known_as_a_process_that_does_the_same_alone(write: Write, tmp_path: Path) -> None:
-    run("coldstep", "run", "-o", "alone.pftrace", "forked.py", "alone", cwd=tmp_path)
+    program.warm("jax", ["coldstep", "run", "-o", "alone.pftrace", "forked.py", "alone"], tmp_path)
     alone = coldstep.load(tmp_path / "alone.pftrace")
     assert work_of(alone, 0)[1:] == [
         [("shape", "x", "f32[8,4]", "f32[6,4]", 1)],
@@ -230,7 +230,7 @@ def test_a_forks_child_is_as_well_known_as_a_process_that_does_the_same_alone(wr
     for how in ("process", "amid"):
         for path in tmp_path.glob("counted-*"):
             path.unlink()
-        done = run("coldstep", "run", "-o", f"{how}.pftrace", "forked.py", how, cwd=tmp_path)
+        done = program.warm("jax", ["coldstep", "run", "-o", f"{how}.pftrace", "forked.py", how], tmp_path)
         assert done.stdout == "(4,)\nended with 0\n", done.stderr
         trace = coldstep.load(tmp_path / f"{how}.pftrace")
         assert_all_counted(trace, tmp_path)

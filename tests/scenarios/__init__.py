@@ -21,7 +21,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,12 +135,19 @@ def missing(stack: str) -> str:
 
 
 def run(
-    path: Path, folder: Path, env: dict[str, str] | None = None, python: str | None = None, *, cold: bool = False
+    path: Path,
+    folder: Path,
+    env: dict[str, str] | None = None,
+    python: str | None = None,
+    *,
+    cold: bool = False,
+    settings: Sequence[str] | None = None,
 ) -> Trace:
     """The trace that `coldstep run` makes of the program, in `folder`; beside it, with .log, what went to stderr.
 
     By the stack's own interpreter, or by `python`, in a process that has imported the framework already, unless it is
-    to be `cold` or in an `env`, which a framework may read as it is imported.
+    to be `cold` or in an `env`, which a framework may read as it is imported; not if `settings` are the modules, those
+    of `folder` included, that read all of it again.
     """
     stack = path.parent.name
     output = folder / f"{stack}-{path.stem}.pftrace"
@@ -153,7 +160,8 @@ def run(
         done = subprocess.run(command, cwd=folder, env=whole, capture_output=True, text=True, timeout=TIMEOUT_S)
         code, said = done.returncode, done.stderr
     else:
-        code, said = warm.server(stack, python, env).run(arguments, folder, whole)
+        server = warm.server(stack, python, env if settings is None else None)
+        code, said = server.run(arguments, folder, whole, settings or ())
     assert code == 0, said
     output.with_suffix(".log").write_text(said)
     return coldstep.load(output)

@@ -26,6 +26,21 @@ LOGGING = {
     "PT_XLA_DEBUG_FILE": "torch_xla.txt",
 }
 """All logs on; the files are in the folder that a program runs in."""
+_AGAIN = """
+import sys
+
+if "torch" in sys.modules:
+    from torch._logging import _internal
+
+    _internal.LOG_TRACE_HANDLER = None
+    _internal._init_logs()
+if "jax" in sys.modules:
+    import jax
+
+    jax.config.update("jax_explain_cache_misses", True)
+    jax.config.update("jax_log_compiles", True)
+"""
+"""Does what a framework does with these variables as it is imported; torch_xla reads its own later."""
 TEXT, TRACE = "text", "trace"
 """The kinds of logs: what is printed, and the files of TORCH_TRACE."""
 
@@ -100,7 +115,8 @@ class Captured:
 def capture(program: Path, folder: Path) -> Captured:
     """Run `program` under coldstep with all logs on."""
     stack = program.parent.name
-    live = scenarios.run(program, folder, LOGGING)
+    (folder / "logs_again.py").write_text(_AGAIN)
+    live = scenarios.run(program, folder, LOGGING, settings=["logs_again"])
     traces, report = (folder / LOGGING[key] for key in ("TORCH_TRACE", "PT_XLA_DEBUG_FILE"))
     logs = {TEXT: report if stack == "torch_xla" else folder / f"{stack}-{program.stem}.log"}
     if stack == "torch" and traces.is_dir() and any(traces.iterdir()):

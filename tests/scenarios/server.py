@@ -1,6 +1,8 @@
-"""A process that has imported a framework and run nothing, and forks for each program or `coldstep run` of one.
+"""A process that has imported a framework and run nothing, and forks for each who asks; that one for each program, or
+`coldstep run` of one.
 
-Most of a small program's time is the import of its framework, and of what coldstep loads as a trace begins and is read.
+Most of a small program's time is the import of its framework, of what that loads as it compiles, and of what coldstep
+loads as a trace begins and is read.
 The child is as `python -m coldstep run` is behind the line `import torch`: one Python thread, nothing started,
 arguments, environment and descriptors of its own; it ends as Python ends, but takes no module apart.
 Runs as a file compiled under a name in angles: no frame of it is the user's.
@@ -16,23 +18,48 @@ import importlib.util
 import json
 import os
 import runpy
+import select
+import shutil
+import socket
 import sys
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+_LOADED = ("coldstep", "jax", "sympy", "tensorflow", "torch")
 
-def serve() -> dict[str, Any]:
-    """Answer each line of stdin with a program's exit code, on stdout; in the child: what it was asked to run."""
-    for line in sys.stdin:
-        asked: dict[str, Any] = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            return asked
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+
+def accepted(listening: socket.socket) -> socket.socket:
+    """Wait for those who ask, until stdin ends: in a child for each, its connection."""
+    while listening in select.select([listening, sys.stdin], [], [])[0]:
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            os.setsid()
+            listening.close()
+            connection.sendall(f"{os.getpid()}\n".encode())
+            return connection
+        connection.close()
+    listening.close()
+    with contextlib.suppress(ChildProcessError):
+        while True:  # so that their time is counted as ours
+            os.wait()
+    os._exit(0)
+
+
+def serve(connection: socket.socket) -> dict[str, Any]:
+    """Answer each line with a program's exit code; in the child: what it was asked to run."""
+    with connection.makefile() as lines:
+        for line in lines:
+            asked: dict[str, Any] = json.loads(line)
+            child = os.fork()
+            if child == 0:
+                connection.close()
+                return asked
+            _, status = os.waitpid(child, 0)
+            connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)
 
 
@@ -64,27 +91,28 @@ def read_again(settings: ModuleType) -> None:
     importlib.reload(settings)
 
 
-def load_coldstep() -> None:
-    """Import what a child of this process has loaded of coldstep once it has recorded a program, and read its trace."""
+def load_what_a_program_loads(program: str) -> None:
+    """Import what a child of this process has loaded once it has recorded that program, and read its trace."""
     if importlib.util.find_spec("coldstep") is None:
         return
-    there, (reads, writes) = set(sys.modules), os.pipe()
+    there, (reads, writes), folder = set(sys.modules), os.pipe(), tempfile.mkdtemp()
     if os.fork() == 0:
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "program.py").write_text("import coldstep\nwith coldstep.step():\n    pass\n")
-            command = ["coldstep", "run", "-o", "t.pftrace", "program.py"]
-            become(command, folder, {**os.environ}, os.devnull, os.devnull, [])
-            with contextlib.suppress(SystemExit):
-                run("coldstep")
-            importlib.import_module("coldstep").load("t.pftrace")
-        new = [name for name in sys.modules if name not in there and name.startswith("coldstep")]
+        Path(folder, "program.py").write_text(program)
+        become(["coldstep", "run", "-o", "t.pftrace", "program.py"], folder, {**os.environ}, os.devnull, os.devnull, [])
+        with contextlib.suppress(SystemExit):  # an older framework may not take all of it
+            run("coldstep")
+        leave()
+        importlib.import_module("coldstep").load("t.pftrace")
+        new = [name for name in sys.modules if name not in there and name.startswith(_LOADED)]
         os.write(writes, "\n".join(new).encode())
         os._exit(0)
-    os.wait()
+    assert os.wait()[1] == 0, "what records a program, and reads its trace, ended with an error"
+    shutil.rmtree(folder)
     os.close(writes)
     with open(reads) as found:
         for name in found.read().split():
-            importlib.import_module(name)
+            with contextlib.suppress(ImportError):  # a kernel of PyTorch's is a module, too
+                importlib.import_module(name)
 
 
 def run(name: str) -> None:
@@ -98,23 +126,36 @@ def run(name: str) -> None:
         exec(compile(script.read(), name, "exec"), vars(main))
 
 
-def end(code: int) -> NoReturn:
-    """As Python does, but take no module apart: that takes seconds, most of them for memory no longer shared."""
+def leave() -> None:
+    """What Python does before it takes modules apart."""
     threading._shutdown()  # type: ignore[attr-defined]  # waits for the program's threads
     atexit._run_exitfuncs()
+
+
+def end(code: int) -> NoReturn:
+    """As Python does, but take no module apart: that takes seconds, most of them for memory no longer shared."""
+    leave()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-for name in sys.argv[1:]:
+listening = socket.socket(socket.AF_UNIX)
+try:
+    listening.bind(f"\0{sys.argv[1]}")  # of no file: Linux forgets it with its process
+except OSError:
+    sys.exit()  # another was first
+listening.listen()
+print("ready", flush=True)
+for name in sys.argv[3:]:
     importlib.import_module(name)
-load_coldstep()
+load_what_a_program_loads(sys.argv[2])
+for each in weakref.finalize._registry:  # type: ignore[attr-defined]  # PyTorch's take its operators apart: 60 ms
+    each.atexit = False
 assert threading.active_count() == 1, threading.enumerate()
 gc.collect()
 gc.freeze()  # a collection in the child looks at what the child made: to look at an object is to copy its page
-print("ready", flush=True)
-asked = serve()
+asked = serve(accepted(listening))
 become(**asked)
 try:
     run(asked["arguments"][0])

@@ -1,12 +1,16 @@
-"""Programs run by a `server` of their stack: one for each thread that asks, for it runs one program at a time."""
+"""Programs run by a `server` of their stack: all workers of a test run have one, of which each thread that asks has a
+child, for that runs one program at a time."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -17,6 +21,7 @@ import scenarios
 
 IMPORTS = {
     "jax": ["jax"],
+    "jax_modules": ["jax", "equinox", "flax.linen", "flax.nnx", "optax"],
     "torch": [
         "torch",
         "torch._dynamo",
@@ -28,34 +33,50 @@ IMPORTS = {
     "tensorflow": ["tensorflow"],
 }
 """What a server has imported: what nearly every program imports anyway, torch's by its first compile."""
+_PROGRAM = """
+import coldstep
+for size in (8, 5):
+    with coldstep.step():
+        {}
+"""
+_OF_JAX = "import jax; jax.jit(lambda x: x.sum())(jax.numpy.ones(size))"
+_OF_TORCH = "import torch; x = torch.ones(size); torch.compile(torch.sum, backend='eager')(x)"
+_CALLS = {
+    "jax": _OF_JAX,
+    "jax_modules": _OF_JAX,
+    "torch": f"""{_OF_TORCH}
+        if size == 8:
+            torch._inductor.config.force_disable_caches = True  # what is loaded from a cache needs less
+            torch._inductor.config.cpp.vec_isa_ok = False  # of which instructions there are it compiles a program each
+            torch.compile(torch.sin)(x)""",
+    "torch_xla": _OF_TORCH,
+    "tensorflow": "import tensorflow; tensorflow.function(tensorflow.reduce_sum)(tensorflow.ones(size))",
+}
+"""What programs have in common: a server has what is loaded by this, too."""
 _TO_IMPORT = {"torch_xla": {"TORCHINDUCTOR_COMPILE_THREADS": "1"}}
 """What it imports that in, beside what is there: torch_xla 2.8 brings Inductor, which would start its workers."""
 _mine = threading.local()
 _all: list[Server] = []
+_started: list[tuple[subprocess.Popen[str], tempfile.TemporaryDirectory[str]]] = []
 
 
 class Server:
-    """A process that waits for programs to run."""
+    """A child of a process that has imported the framework; it waits for programs to run."""
 
     def __init__(self, stack: str, python: str, env: Mapping[str, str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="coldstep-server-")
-        script = Path(self._folder.name, "server.pyc")
-        _compile(python, Path(__file__).with_name("server.py"), script)
-        self._process = subprocess.Popen(
-            [python, str(script), *IMPORTS[stack]],
-            env=_environment() | _TO_IMPORT.get(stack, {}) | env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
+        address = hashlib.sha256(repr((run, stack, python, sorted(env.items()))).encode()).hexdigest()
+        self._connection = socket.socket(socket.AF_UNIX)
+        while self._connection.connect_ex(f"\0{address}"):
+            _start(address, stack, python, env)
+        self._lines = self._connection.makefile()
         _all.append(self)
-        self._answer(scenarios.TIMEOUT_S)
+        self._pid = int(self._answer(scenarios.TIMEOUT_S))
 
     @property
     def alive(self) -> bool:
-        """Whether it can run another program."""
-        return self._process.poll() is None
+        """Whether it can run another program: it says nothing unasked, but that it ended."""
+        return self._connection.fileno() >= 0 and not select.select([self._connection], [], [], 0)[0]
 
     def run(
         self, arguments: list[str], folder: Path, env: Mapping[str, str] | None = None, settings: Sequence[str] = ()
@@ -64,33 +85,49 @@ class Server:
 
         `settings` are modules that read the environment as they are imported: they read `env` again.
         """
-        assert self._process.stdin is not None
         out, err = folder / "stdout", folder / "stderr"
         env = _environment() if env is None else dict(env)
         asked = {"arguments": arguments, "folder": str(folder), "env": env, "out": str(out), "err": str(err)}
         asked["settings"] = list(settings)
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
+        self._connection.sendall(f"{json.dumps(asked)}\n".encode())
         code = int(self._answer(scenarios.TIMEOUT_S))
         return code, err.read_text()
 
     def end(self) -> None:
         """End it, and what it runs."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._folder.cleanup()
+            os.killpg(self._pid, signal.SIGKILL)
+        self._lines.close()
+        self._connection.close()
 
     def _answer(self, seconds: float) -> str:
-        assert self._process.stdout is not None
-        late = threading.Timer(seconds, self.end)
-        late.start()
+        self._connection.settimeout(seconds)
         try:
-            answer = self._process.stdout.readline()
-        finally:
-            late.cancel()
+            answer = self._lines.readline()
+        except OSError:
+            answer = ""
+        if not answer:
+            self.end()
         assert answer, f"no answer within {seconds:.0f} s, or the server died"
         return answer.strip()
+
+
+def _start(address: str, stack: str, python: str, env: Mapping[str, str]) -> None:
+    """Start the process that has imported the framework, unless another worker does that in this moment."""
+    folder = tempfile.TemporaryDirectory(prefix="coldstep-server-")
+    script = Path(folder.name, "server.pyc")
+    _compile(python, Path(__file__).with_name("server.py"), script)
+    process = subprocess.Popen(
+        [python, str(script), address, _PROGRAM.format(_CALLS[stack]), *IMPORTS[stack]],
+        env=_environment() | _TO_IMPORT.get(stack, {}) | env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    _started.append((process, folder))
+    assert process.stdout is not None
+    assert process.stdout.readline() or process.wait() == 0
 
 
 def server(stack: str, python: str, env: Mapping[str, str] | None = None) -> Server:
@@ -104,9 +141,13 @@ def server(stack: str, python: str, env: Mapping[str, str] | None = None) -> Ser
 
 @atexit.register
 def end_all() -> None:
-    """End every thread's servers."""
+    """End every thread's servers; a process that this one has started ends with the last worker that it serves."""
     while _all:
         _all.pop().end()
+    while _started:
+        process, folder = _started.pop()
+        process.communicate()
+        folder.cleanup()
 
 
 def _compile(python: str, source: Path, to: Path) -> None:

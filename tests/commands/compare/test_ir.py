@@ -515,6 +515,7 @@ LOWER = """
     from two_models import models_jax, models_torch, train_jax
     from two_models.sizes import FFN, GPT2_SMALL
 
+    torch_xla._XLAC._set_ir_debug(True)  # as its import does where XLA_IR_DEBUG is set
     size, device = GPT2_SMALL, torch_xla.device()
 
 
@@ -585,8 +586,8 @@ def says(found: alignment.Difference, *words: str) -> bool:
 
 @pytest.mark.torch_xla
 def test_how_models_differ_between_jax_and_torch_xla(tmp_path: Path) -> None:
-    with_sources = {"XLA_IR_DEBUG": "1", "XLA_HLO_DEBUG": "1"}
-    program.run(LOWER, tmp_path, env={"PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT / "tests")} | with_sources)
+    environment = {"PYTHONPATH": str(ROOT / "tests"), "XLA_HLO_DEBUG": "1"}
+    program.run(LOWER, tmp_path, env=environment, stack="torch_xla")
     gpt2_small_differs(lowered_by_both(tmp_path, "gpt"))
     for name in ("ffn", "ffn_step"):
         ffn_does_not(lowered_by_both(tmp_path, name))

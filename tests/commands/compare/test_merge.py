@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from coldstep.model import Trace
 BIN = Path(sys.executable).parent
 
 DDP = """
-import torch
+import torch._dynamo  # before the steps: how long that takes differs more than what is compiled
 import torch.distributed as dist
 import coldstep
 
@@ -37,11 +38,11 @@ rank = dist.get_rank()
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
 
 def loss(x):
-    for _ in range(1 if rank == 0 else 120):
+    for _ in range(1 if rank == 0 else 200):
         x = torch.tanh(x) * 0.5
     return x.sum()
 
-compiled = torch.compile(loss, backend="aot_eager")
+compiled = torch.compile(loss, backend="eager")
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for _ in range(4):
     with coldstep.step("train"):
@@ -53,7 +54,7 @@ dist.destroy_process_group()
 
 SLEEPS = """
 import time
-import torch._dynamo
+import torch
 import torch.distributed as dist
 import coldstep
 
@@ -77,7 +78,7 @@ import coldstep
 from jax.experimental import multihost_utils
 
 def train(x):
-    for _ in range(2 if jax.process_index() == 0 else 600):
+    for _ in range(2 if jax.process_index() == 0 else 200):
         x = jnp.tanh(x) @ jnp.cos(x) * 0.5
     return x.sum()
 
@@ -154,7 +155,8 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(DDP)
     torchrun = [str(BIN / "torchrun"), "--nproc-per-node", "2", "--master-port", address().rpartition(":")[2]]
-    launch(tmp_path, [*torchrun, "--no-python", str(BIN / "coldstep"), "run", "train.py"])
+    train = ["--no-python", str(BIN / "coldstep"), "run", "train.py"]
+    program.warm("torch", [*torchrun, *train], tmp_path, env={"OMP_NUM_THREADS": "1"})
     assert sorted(path.name for path in tmp_path.glob("*.pftrace")) == ["train-rank0.pftrace", "train-rank1.pftrace"]
     done = in_process.run("merge", "train-rank0.pftrace", "train-rank1.pftrace", "-o", "train.pftrace", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -284,6 +286,13 @@ def rank(folder: Path, n: int, source: str = "with coldstep.step(): pass") -> st
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The traces of two ranks, which no test may change."""
+    folder = tmp_path_factory.mktemp("two")
+    return [rank(folder, n) for n in range(2)]
+
+
 def moved(path: str, ns: int, wall_ns: int) -> None:
     """The trace as another machine would have written it: its monotonic clock `ns` ahead, its wall clock `wall_ns`."""
     packets = Packets.FromString(Path(path).read_bytes())
@@ -305,9 +314,9 @@ def moved(path: str, ns: int, wall_ns: int) -> None:
 @pytest.mark.timing
 @pytest.mark.parametrize("since_boot_ns", [10**16, 10**7])
 def test_another_machines_clock_is_laid_on_the_first_ones(
-    tmp_path: Path, engine: ModuleType, since_boot_ns: int
+    two: list[str], tmp_path: Path, engine: ModuleType, since_boot_ns: int
 ) -> None:
-    traces = [rank(tmp_path, n) for n in range(2)]
+    traces = [shutil.copy(path, tmp_path) for path in two]
     merge(traces, str(tmp_path / "same.pftrace"))
     true = coldstep.load(tmp_path / "same.pftrace")
     moved(traces[1], since_boot_ns - coldstep.load(traces[1]).origin_ns, 5_000_000)
@@ -328,13 +337,12 @@ def test_another_machines_clock_is_laid_on_the_first_ones(
     engine.assert_clean(tmp_path / "other.pftrace")
 
 
-def test_a_killed_rank_and_a_merge_of_merged_traces(tmp_path: Path, engine: ModuleType) -> None:
-    traces = [rank(tmp_path, n) for n in range(2)]
+def test_a_killed_rank_and_a_merge_of_merged_traces(two: list[str], tmp_path: Path, engine: ModuleType) -> None:
     killed = rank(tmp_path, 2, "import os, signal\nwith coldstep.step():\n    os.kill(0, 0)\nwith coldstep.step():\n"
                   "    time.sleep(0.4)")  # fmt: skip
     whole = Path(killed).read_bytes()
     Path(killed).write_bytes(whole[: len(whole) * 3 // 4])
-    merge(traces, str(tmp_path / "two.pftrace"))
+    merge(two, str(tmp_path / "two.pftrace"))
     merge([str(tmp_path / "two.pftrace"), killed], str(tmp_path / "three.pftrace"))
     merged = coldstep.load(tmp_path / "three.pftrace")
     check_rows(merged, [0, 1, 2])
@@ -351,25 +359,23 @@ def test_a_killed_rank_and_a_merge_of_merged_traces(tmp_path: Path, engine: Modu
     engine.assert_clean(tmp_path / "public.pftrace", open_slices=True)
 
 
-def test_what_a_merge_says_is_there_as_data(tmp_path: Path) -> None:
-    traces = [rank(tmp_path, n) for n in range(2)]
-    done = in_process.run("merge", *traces, "-o", "both.pftrace", "--json", cwd=tmp_path)
+def test_what_a_merge_says_is_there_as_data(two: list[str], tmp_path: Path) -> None:
+    done = in_process.run("merge", *two, "-o", "both.pftrace", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     said = json.loads(done.stdout)
     merged = coldstep.load(tmp_path / "both.pftrace")
     assert (said["schema"], said["output"], said["compile_ns"]) == ("coldstep-merge/1", "both.pftrace", [0, 0])
     assert [(row["path"], row["name"], row["bound_ns"]) for row in said["clocks"]] == [
-        (path, f"rank {n}", None) for n, path in enumerate(traces)
+        (path, f"rank {n}", None) for n, path in enumerate(two)
     ]
     assert said["findings"] == merged.to_json()["findings"]
 
 
-def test_what_a_process_took_counts_from_its_own_start(tmp_path: Path) -> None:
-    traces = [rank(tmp_path, n, "with coldstep.step():\n    pass") for n in range(2)]
-    merge(traces, str(tmp_path / "both.pftrace"))
+def test_what_a_process_took_counts_from_its_own_start(two: list[str], tmp_path: Path) -> None:
+    merge(two, str(tmp_path / "both.pftrace"))
     merged = coldstep.load(tmp_path / "both.pftrace")
     assert any(row.start_ns for row in merged.processes)
-    alone = [row.time_to_first_step_ns for path in traces for row in coldstep.load(path).cost]
+    alone = [row.time_to_first_step_ns for path in two for row in coldstep.load(path).cost]
     assert sorted(row.time_to_first_step_ns for row in merged.cost) == pytest.approx(sorted(alone), abs=1_000)
 
 
@@ -388,8 +394,8 @@ def test_programs_that_are_no_ranks_of_one_job_are_asked_about(tmp_path: Path) -
     assert "different programs" not in done.stdout
 
 
-def test_what_cannot_be_merged_is_said_in_one_line(tmp_path: Path) -> None:
-    trace = rank(tmp_path, 0)
+def test_what_cannot_be_merged_is_said_in_one_line(two: list[str], tmp_path: Path) -> None:
+    trace = shutil.copy(two[0], tmp_path)
     (tmp_path / "text.pftrace").write_text("this is no trace")
     (tmp_path / "empty.pftrace").touch()
     for words, said in (

@@ -63,7 +63,7 @@ def eager_compiles(calls: str, folder: Path) -> list[Finding]:
     program = folder / "program.py"
     program.write_text(f"{PROGRAM}{calls}\n")
     words = ["coldstep", "run", "--no-live", "--device", "off", "-o", "t.pftrace", str(program)]
-    done, printed = warm.server("jax", sys.executable).run(words, folder)
+    done, printed = warm.server("jax_modules", sys.executable).run(words, folder)
     assert done == 0, printed
     return [row for row in coldstep.load(folder / "t.pftrace").findings if row.kind == "eager_compiles"]
 

@@ -3,17 +3,14 @@ some stretches that are none."""
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
 import os
 import queue
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -129,12 +126,16 @@ def two_work() -> None:
 
 @case
 def future() -> None:
+    from concurrent.futures import ProcessPoolExecutor  # what a case starts imports this file, and needs none of that
+
     with ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
         pool.submit(work).result()
 
 
 @case
 def loop() -> None:
+    import asyncio
+
     async def main() -> None:
         await (await asyncio.create_subprocess_exec(sys.executable, "-c", WORKS)).wait()
 
@@ -157,6 +158,8 @@ def thread_join() -> None:
 
 @case
 def accept() -> None:
+    import socket
+
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Timer(LASTS_S, socket.create_connection, [server.getsockname()]).start()
         server.accept()

@@ -16,7 +16,6 @@ from typing import Any
 import program
 import psutil
 import pytest
-from scenarios import warm
 from sessions import check_ledger
 
 import coldstep
@@ -38,12 +37,6 @@ WORK += (
 def work() -> str:
     """Asks for the processes of the test itself: what other tests have left (a browser, a pool's tracker) runs on."""
     return WORK.format(", ".join(str(child.pid) for child in psutil.Process().children(recursive=True)))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_servers() -> None:
-    """Nor are the processes that scenarios of other tests are forked from children of this one."""
-    warm.end_all()
 
 
 @pytest.fixture
@@ -139,20 +132,34 @@ def test_other_processes_are_drawn_and_what_they_were_told_is_not(path: Path, wo
 
 
 @pytest.mark.timing
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_that_was_seen_before_its_own_command_is_no_python(path: Path) -> None:
-    with coldstep.trace(path, collectors=ONLY):
-        time.sleep(0.1)
-        # until then it is a copy of this process, with this one's command
-        subprocess.run(["true"], preexec_fn=lambda: time.sleep(2.5), check=True)
+def test_a_child_that_was_seen_before_its_own_command_is_no_python(path: Path, tmp_path: Path) -> None:
+    program.run(  # below pytest's worker run Pythons that other tests have started
+        """
+        import subprocess, time
+        import coldstep
+        with coldstep.trace("t.pftrace", collectors=["process"]):
+            time.sleep(0.1)
+            # until then it is a copy of this process, with this one's command
+            subprocess.run(["true"], preexec_fn=lambda: time.sleep(2.5), check=True)
+        """,
+        tmp_path,
+    )
     assert not any("other Python process" in note for note in coldstep.load(path).run.notes)
 
 
-def test_a_program_that_is_not_there_is_no_python(path: Path) -> None:
-    with coldstep.trace(path, collectors=ONLY):
-        for _ in range(6):  # each is a copy of this process, until it finds no program to run
-            with pytest.raises(FileNotFoundError):
-                subprocess.run(["/no/such/program"], preexec_fn=lambda: time.sleep(0.4))
+def test_a_program_that_is_not_there_is_no_python(path: Path, tmp_path: Path) -> None:
+    program.run(
+        """
+        import contextlib, subprocess, time
+        import coldstep
+        with coldstep.trace("t.pftrace", collectors=["process"]):
+            for _ in range(6):  # each is a copy of this process, until it finds no program to run
+                with contextlib.suppress(FileNotFoundError):
+                    subprocess.run(["/no/such/program"], preexec_fn=lambda: time.sleep(0.4))
+                    raise AssertionError
+        """,
+        tmp_path,
+    )
     assert not any("other Python process" in note for note in coldstep.load(path).run.notes)
 
 
