@@ -19,7 +19,7 @@ test:  # says at its end what it took, the environments' building included
 tested:
 	@$(MAKE) --no-print-directory -j2 venv venv-xla
 	@mkdir -p build
-	@$(XLA) -m pytest -m torch_xla >build/torch_xla.log 2>&1 & $(RUN) -m pytest -n 2 --dist loadfile; main=$$?; \
+	@$(XLA) -m pytest -m torch_xla >build/torch_xla.log 2>&1 & $(RUN) -m pytest -n 3 --dist loadfile; main=$$?; \
 	wait $$!; xla=$$?; cat build/torch_xla.log; exit $$((main ? main : xla))  # torch_xla's fills where the others wait
 
 lint: venv
