@@ -146,7 +146,8 @@ def end_all() -> None:
         _all.pop().end()
     while _started:
         process, folder = _started.pop()
-        process.communicate()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # what a test has left may hold its stdin
+            process.communicate(timeout=scenarios.TIMEOUT_S)
         folder.cleanup()
 
 
