@@ -152,7 +152,8 @@ print("ready", flush=True)
 for name in sys.argv[3:]:
     importlib.import_module(name)
 load_what_a_program_loads(sys.argv[2])
-for each in weakref.finalize._registry:  # type: ignore[attr-defined]  # PyTorch's take its operators apart: 60 ms
+# as Python ends PyTorch's would take its operators apart, 60 ms for each program; what is registered has no public name
+for each in weakref.finalize._registry:  # type: ignore[attr-defined]
     each.atexit = False
 assert threading.active_count() == 1, threading.enumerate()
 gc.collect()

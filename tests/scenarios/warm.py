@@ -55,6 +55,7 @@ _CALLS = {
 """What programs have in common: a server has what is loaded by this, too."""
 _TO_IMPORT = {"torch_xla": {"TORCHINDUCTOR_COMPILE_THREADS": "1"}}
 """What it imports that in, beside what is there: torch_xla 2.8 brings Inductor, which would start its workers."""
+_MOST_TRIES = 5  # another worker may start it in the same moment
 _mine = threading.local()
 _all: list[Server] = []
 _started: list[tuple[subprocess.Popen[str], tempfile.TemporaryDirectory[str]]] = []
@@ -66,9 +67,13 @@ class Server:
     def __init__(self, stack: str, python: str, env: Mapping[str, str]) -> None:
         run, paths = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid()), os.environ.get("PYTHONPATH")
         address = hashlib.sha256(repr((run, paths, stack, python, sorted(env.items()))).encode()).hexdigest()
-        self._connection = socket.socket(socket.AF_UNIX)
-        while self._connection.connect_ex(f"\0{address}"):
+        self._connection, self._pid = socket.socket(socket.AF_UNIX), 0
+        for _ in range(_MOST_TRIES):
+            if self._connection.connect_ex(f"\0{address}") == 0:
+                break
             _start(address, stack, python, env)
+        else:
+            raise RuntimeError(f"the server of {stack} does not start")
         self._lines = self._connection.makefile()
         _all.append(self)
         self._pid = int(self._answer(scenarios.TIMEOUT_S))
@@ -96,7 +101,8 @@ class Server:
     def end(self) -> None:
         """End it, and what it runs."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
+            if self._pid:  # else it has not even come so far as to tell it
+                os.killpg(self._pid, signal.SIGKILL)
         self._lines.close()
         self._connection.close()
 

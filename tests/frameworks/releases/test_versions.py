@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from subprocess import CalledProcessError
 
@@ -114,3 +115,9 @@ def test_a_server_is_compiled_by_the_python_that_runs_it(monkeypatch: pytest.Mon
     server = warm.Server("none", other, {})
     assert server.alive
     server.end()
+
+
+def test_a_server_whose_framework_is_not_there_is_said_to_have_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(warm.IMPORTS, "none", ["no_such_framework"])
+    with pytest.raises(AssertionError, match="the server died"):
+        warm.Server("none", sys.executable, {})
