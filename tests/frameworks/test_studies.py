@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import program
 import pytest
-from benchmarks.study import page, runner
+from benchmarks.study import endings, page, runner
 from benchmarks.study.cases import Study
 from benchmarks.study.results import COLUMNS, rows
 from examples.cliffs.__main__ import STUDY
@@ -30,14 +36,32 @@ def study(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(begin, cwd=ROOT, capture_output=True, text=True, timeout=500)
 
 
+def ended(words: Sequence[str], environment: Mapping[str, str], limit_s: int) -> endings.Ending:
+    """As `endings.run`, in a process that has imported the framework."""
+    stack = "jax" if "jax" in words else "torch"
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    with tempfile.TemporaryDirectory() as folder:
+        given = {**environment, "PYTHONPATH": paths}
+        return endings.of(program.warm(stack, [*words[2:]], Path(folder), env=given, check=False))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> Iterator[None]:
+    """Each case runs in such a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(endings, "run", ended)
+        yield
+
+
 @pytest.fixture(scope="module")
 def cliffs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cliffs")
-    done = study("shapes", "untraceable", "--quick", "-o", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert "shapes: as_is in jax, n = 2 …" in done.stderr
-    assert "JAX\n" in done.stdout
-    assert "graph break" in done.stdout
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        runner.main(STUDY, ["shapes", "untraceable", "--quick", "-o", str(folder)])
+    assert "shapes: as_is in jax, n = 2 …" in error.getvalue()
+    assert "JAX\n" in out.getvalue()
+    assert "graph break" in out.getvalue()
     return folder
 
 
@@ -70,10 +94,10 @@ def test_what_does_not_trace_is_a_row_with_what_to_write_instead(cliffs: Path) -
 
 @pytest.mark.jax
 @pytest.mark.torch
-def test_a_case_whose_record_is_there_is_not_run_again(cliffs: Path) -> None:
+def test_a_case_whose_record_is_there_is_not_run_again(cliffs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (cliffs / "shapes/jax-as_is-2.json").unlink()
-    again = study("shapes", "--quick", "-o", str(cliffs))
-    assert [line for line in again.stderr.splitlines() if line.startswith("[")] == [
+    runner.main(STUDY, ["shapes", "--quick", "-o", str(cliffs)])
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("[")] == [
         "[1/2] shapes: as_is in jax, n = 2 …"
     ]
     assert json.loads((cliffs / "shapes/jax-as_is-2.json").read_text())["ended"] == "ok"

@@ -6,6 +6,7 @@ Of Dynamo's words alone, without signatures beside them, see test_dynamo_guards.
 from __future__ import annotations
 
 import ast
+import math
 import re
 import sys
 import tempfile
@@ -246,6 +247,26 @@ def test_events_in_any_order_and_of_any_name_change_nothing_for_what_is_really_c
     [collector] = trace.collectors
     assert collector.state != "failed", collector.missing
     assert scenarios.said(trace) == [("shape", "x", "f32[8]", "f32[5]")]
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, 2**70])
+def test_a_cache_that_saved_what_is_no_time_fails_no_collector(tmp_path: Path, seconds: float) -> None:
+    import jax
+    import numpy as np
+    from jax import monitoring
+
+    @jax.jit
+    def train_step(x: Any) -> Any:
+        monitoring.record_event_duration_secs(EVENTS[-1], seconds)
+        return x * 2
+
+    with coldstep.trace(tmp_path / "run.pftrace", collectors=["jax"]):
+        train_step(np.ones(8, np.float32))
+    trace = coldstep.load(tmp_path / "run.pftrace")
+    [collector] = trace.collectors
+    assert collector.state != "failed", collector.missing
+    assert [row.function for row in trace.compiles] == ["train_step"]
 
 
 def leaves() -> st.SearchStrategy[Any]:

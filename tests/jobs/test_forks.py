@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import program
 import pytest
 
 import coldstep
 from coldstep.model import Trace
-from jobs.kinds import run
 
 FORKS = """
-import os, signal, sys, threading, torch
+import os, signal, sys, threading, time, torch
 import coldstep
 
 step = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
@@ -40,6 +40,7 @@ def as_a_rank():
 
 def below_one_that_records_nothing():
     in_child(lambda: step(torch.ones(3)))
+    time.sleep(1)  # what lives for less may not be seen
 """
 
 AT_ONCE = """
@@ -73,8 +74,6 @@ else:
 """
 
 LATE = """
-import time
-
 model = torch.nn.Linear(2, 2)
 optimizer = torch.optim.SGD(model.parameters())
 
@@ -110,8 +109,8 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """The job of a program with six children that record something, and one that does not."""
     folder = tmp_path_factory.mktemp("forks")
     (folder / "forks.py").write_text(FORKS + AT_ONCE + LATE)
-    done = run("coldstep", "run", "forks.py", cwd=folder)
-    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    done = program.warm("torch", ["coldstep", "run", "forks.py"], folder)
+    assert done.stdout == ""
     return coldstep.load(folder / "forks.pftrace")
 
 
@@ -142,13 +141,11 @@ def test_a_child_that_compiles_late_has_its_own_steps_from_the_fork_on(forks: Tr
 
 @pytest.mark.torch
 def test_a_child_that_records_nothing_leaves_no_file_no_word_and_few_copied_pages(tmp_path: Path) -> None:
-    (tmp_path / "ends.py").write_text(f"{FORKS}\n{ENDS}")
-    done = run("python", "ends.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = program.run(f"{FORKS}\n{ENDS}", tmp_path, stack="torch")
     *statuses, pages = done.stdout.split()
-    assert statuses == [b"0", b"15", b"0", b"0"]
+    assert statuses == ["0", "15", "0", "0"]
     assert int(pages) < 250  # each is 4 KB copied, and 3 to 6 µs; 340 where all was made anew at once
-    [line] = done.stderr.decode().splitlines()
+    [line] = done.stderr.splitlines()
     assert line.startswith("coldstep: block.pftrace: ")
     assert [path.name for path in tmp_path.glob("*.pftrace")] == ["block.pftrace"]
     trace = coldstep.load(tmp_path / "block.pftrace")

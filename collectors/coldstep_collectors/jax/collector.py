@@ -51,6 +51,7 @@ _FORMS = {LOWER: "jaxpr", XLA: "stablehlo"}  # what there is when a phase begins
 _CACHE_ASKED = "/jax/compilation_cache/compile_requests_use_cache"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _CACHE_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
+_MOST_SAVED_S = 1e9  # what is longer is no time
 # what lowering and XLA call train_step
 # JAX 0.10: "jit(train_step)"
 _JITTED = re.compile(r"\w+\((.*)\)", re.DOTALL)
@@ -353,7 +354,7 @@ class Jax:
     def _cache_saved(self, event: str, seconds: float, **_: Any) -> None:
         stack = self._thread.open
         if stack and event == _CACHE_SAVED:
-            stack[-1].saved_ns = max(0, round(seconds * 1e9))
+            stack[-1].saved_ns = round(max(0.0, min(seconds, _MOST_SAVED_S)) * 1e9)  # nan: 0
 
     def _test_event(self, event: str, *_: Any) -> None:
         if event == PYTHON_DISPATCH:

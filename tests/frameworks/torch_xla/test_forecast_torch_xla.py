@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import program
 import pytest
-from program import warm
 
 import coldstep
 
@@ -82,15 +80,11 @@ def test_a_number_that_differs_is_not_guessed() -> None:
     assert [row.call for row in foretold.unknown] == [2]
 
 
-def test_programs_compile_as_foretold() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "scenarios.foretelling", "torch_xla"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=600,
-    )
+def test_programs_compile_as_foretold(tmp_path: Path) -> None:
+    # of a module, so that what it defines is not the program's
+    source = "import os\nfrom scenarios import ENVIRONMENT, foretelling\n"
+    source += "os.environ |= {'XLA_FLAGS': ENVIRONMENT['XLA_FLAGS']}\nforetelling.main(['torch_xla'])"
+    done = program.run(source, tmp_path, env={"PYTHONPATH": str(Path(__file__).parents[2])}, stack="torch_xla")
     *_, said = done.stdout.splitlines()
     assert said.startswith("69 right, 1 unknown, 0 wrong"), done.stdout
 
@@ -175,7 +169,7 @@ for _ in range(3):
 @pytest.mark.parametrize(("kind", "said"), [("SGD", 0), ("Adam", 1)])
 def test_an_optimizers_state_is_told_of_without_marks(kind: str, said: int, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(UNMARKED.replace("KIND", kind))
-    done = warm("torch_xla", ["coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"], tmp_path)
+    done = program.warm("torch_xla", ["coldstep", "run", "--device", "off", "-o", "t.pftrace", "train.py"], tmp_path)
     lines = [line for line in done.stderr.splitlines() if "will be compiled again in its next call" in line]
     assert len(lines) == said == len(coldstep.load(tmp_path / "t.pftrace").recompiles), done.stderr
     assert all(
