@@ -444,7 +444,7 @@ def test_the_line_that_first_touches_mapped_weights_is_named_with_what_it_read(t
 @pytest.mark.parametrize("suffix", ["pt", "safetensors"])
 def test_what_is_mapped_is_read_as_a_module_takes_it_over(tmp_path: Path, suffix: str) -> None:
     _needed(suffix)
-    done = program.run(COPIED, tmp_path, env={"SUFFIX": suffix})
+    done = program.run(COPIED, tmp_path, env={"SUFFIX": suffix}, stack="torch")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert_as_measured(done.stdout, trace, "load.weights")
     load, copy = trace.transfers  # not the second load, nor one that copies nothing, nor those of small modules
@@ -493,7 +493,7 @@ def test_what_safetensors_reads_onto_a_gpu_is_not_mapped(tmp_path: Path) -> None
 @pytest.mark.jax
 def test_orbax_makes_the_program_wait_for_its_asynchronous_save_in_checkpoint(tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint")
-    done = program.run(ORBAX, tmp_path)
+    done = program.run(ORBAX, tmp_path, stack="jax")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert_as_measured(done.stdout, trace, "checkpoint", "load.weights")
     assert [row.phase for row in trace.transfers] == ["checkpoint", "checkpoint", "load.weights"]
@@ -802,7 +802,7 @@ print(out.sum().item())
 @pytest.mark.torch_xla
 @NEEDS_TRITON
 def test_what_tritons_autotuner_tries_is_one_row_for_each_key(tmp_path: Path) -> None:
-    done = program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1"})
+    done = program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1"}, stack="torch_xla")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert [(row.operation, row.choices, row.winner[:9]) for row in trace.autotuning] == [
         ("add_kernel(n=1000)", 2, "BLOCK: 64"), ("add_kernel(n=900)", 2, "BLOCK: 64"),
@@ -821,7 +821,7 @@ def test_what_tritons_autotuner_tries_is_one_row_for_each_key(tmp_path: Path) ->
 @pytest.mark.torch_xla
 @NEEDS_TRITON
 def test_a_choice_of_tritons_autotuner_that_raises_ends_the_phase(tmp_path: Path) -> None:
-    done = program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1", "REFUSED": "1"})
+    done = program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1", "REFUSED": "1"}, stack="torch_xla")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert done.stdout.split() == ["refused"] * 3 + ["1000.0"]  # what the choices wrote
     assert trace.autotuning == []
@@ -869,7 +869,7 @@ with coldstep.trace("run.pftrace"):
 @pytest.mark.torch_xla
 @NEEDS_TRITON
 def test_a_tuner_that_tries_fewer_choices_than_it_has_ends_with_them(tmp_path: Path) -> None:
-    program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1", "FEWER": "1"})
+    program.run(TUNED_KERNEL, tmp_path, env={"TRITON_INTERPRET": "1", "FEWER": "1"}, stack="torch_xla")
     trace = coldstep.load(tmp_path / "run.pftrace")
     steps = [row for row in trace.intervals if row.kind == "step"]
     assert [100_000_000 < row.phases.get("autotune", 0) < row.wall_ns for row in steps] == [True, False, True]
@@ -879,7 +879,7 @@ def test_a_tuner_that_tries_fewer_choices_than_it_has_ends_with_them(tmp_path: P
 @pytest.mark.torch_xla
 @NEEDS_TRITON
 def test_what_compiles_a_choice_or_what_launches_a_kernel_is_no_unseen_route(tmp_path: Path) -> None:
-    done = program.run(CHOICES, tmp_path, env={"TRITON_CACHE_DIR": str(tmp_path / "cache")})
+    done = program.run(CHOICES, tmp_path, env={"TRITON_CACHE_DIR": str(tmp_path / "cache")}, stack="torch_xla")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert "0 active drivers" in done.stdout
     [row] = trace.autotuning
