@@ -49,7 +49,7 @@ GPT = """
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("gpt")
-    program.run(GPT, folder, env={"PYTHONPATH": str(ROOT / "tests")})
+    program.run(GPT, folder, env={"PYTHONPATH": str(ROOT / "tests")}, stack="jax")
     return coldstep.load(folder / "gpt.pftrace")
 
 
