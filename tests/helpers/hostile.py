@@ -147,8 +147,6 @@ def _late(ns: int) -> bytes:
 
 _INFINITE = proto.double(DebugAnnotation.double_value, float("inf"))
 _MANY_DIGITS = arg("name", text("s")) + arg("n", text("9" * 5000))
-
-
 _FEW_TOO_MANY = 350_000  # the reader takes 300,000 in so short a file
 
 PACKETS: dict[str, Callable[[], bytes]] = {

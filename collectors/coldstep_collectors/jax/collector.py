@@ -353,8 +353,8 @@ class Jax:
 
     def _cache_saved(self, event: str, seconds: float, **_: Any) -> None:
         stack = self._thread.open
-        if stack and event == _CACHE_SAVED:
-            stack[-1].saved_ns = round(max(0.0, min(seconds, _MOST_SAVED_S)) * 1e9)  # nan: 0
+        if stack and event == _CACHE_SAVED and abs(seconds) < _MOST_SAVED_S:
+            stack[-1].saved_ns = max(0, round(seconds * 1e9))
 
     def _test_event(self, event: str, *_: Any) -> None:
         if event == PYTHON_DISPATCH:
