@@ -110,8 +110,6 @@ def figures(trace: Trace) -> list[object]:
 @pytest.mark.jax
 @pytest.mark.torch
 def test_nothing_private_is_left_and_the_diagnosis_is_the_same(tmp_path: Path, engine: ModuleType) -> None:
-    pytest.importorskip("jax")
-    pytest.importorskip("torch")
     folder = tmp_path / FOLDER
     folder.mkdir()
     (folder / SCRIPT).write_text(TRAIN)

@@ -45,7 +45,6 @@ Rows = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> Bases:
-    pytest.importorskip("jax")
     return fleet_of.bases(tmp_path_factory.mktemp("bases"))
 
 

@@ -158,7 +158,6 @@ def test_a_step_whose_own_error_was_caught_is_not_blamed_for_a_later_one(tmp_pat
 
 @pytest.mark.torch
 def test_an_allocation_is_named_with_what_it_asked_for(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     _, found = ran_out(tmp_path, EAGER, "torch")
     assert found.text.startswith("Out of memory in step 1 of train, in forward (program.py:")
     assert ": asked for 4.0 GiB, " in found.text
@@ -170,7 +169,6 @@ def test_an_allocation_is_named_with_what_it_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_compile_that_ran_out_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     trace, found = ran_out(tmp_path, COMPILING, "torch")
     assert found.text.startswith("Out of memory in step 0 of train, compiling forward: asked for 4.0 GiB, ")
     [compile_] = [row for row in trace.compiles if row.id in found.refs]
@@ -179,7 +177,6 @@ def test_the_compile_that_ran_out_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.jax
 def test_xla_says_what_it_asked_for(tmp_path: Path) -> None:
-    pytest.importorskip("jax")
     trace, found = ran_out(tmp_path, XLA, "jax")
     assert trace.run.ended == "out_of_memory"
     assert found.step == 0

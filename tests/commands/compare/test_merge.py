@@ -152,7 +152,6 @@ def check_rows(trace: Trace, ranks: list[int]) -> None:
 
 @pytest.mark.torch
 def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(DDP)
     torchrun = [str(BIN / "torchrun"), "--nproc-per-node", "2", "--master-port", address().rpartition(":")[2]]
     train = ["--no-python", str(BIN / "coldstep"), "run", "train.py"]
@@ -204,7 +203,6 @@ def test_a_gloo_job_under_torchrun(tmp_path: Path, engine: ModuleType) -> None:
 
 @pytest.mark.torch
 def test_a_rank_that_sleeps_is_named_with_those_that_wait_for_it(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(SLEEPS)
     launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", address().rpartition(":")[2]]
     run = ["coldstep", "run", "-o", "job.pftrace", sys.executable, "-m", *launcher, "train.py"]
@@ -222,7 +220,6 @@ def test_a_rank_that_sleeps_is_named_with_those_that_wait_for_it(tmp_path: Path)
 
 @pytest.mark.jax
 def test_a_jax_job_of_two_processes(tmp_path: Path, engine: ModuleType) -> None:
-    pytest.importorskip("jax")
     (tmp_path / "train.py").write_text(JAX)
     at = address()
     launch(tmp_path, *([sys.executable, "train.py", at, str(rank), "traces/"] for rank in range(2)))
@@ -239,7 +236,6 @@ def test_a_jax_job_of_two_processes(tmp_path: Path, engine: ModuleType) -> None:
 
 @pytest.mark.torch
 def test_spawned_workers_have_a_trace_each(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     program.run(SPAWNED, tmp_path, stack="torch")
     for rank in range(2):
         trace = coldstep.load(tmp_path / f"spawned-{rank}.pftrace")

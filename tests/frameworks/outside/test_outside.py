@@ -396,7 +396,6 @@ def test_a_lock_that_no_process_holds_is_called_so_while_it_is_waited_for(extens
 
 @pytest.mark.torch
 def test_weights_checkpoints_and_the_first_batch_take_what_the_program_measures(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     done = program.run(WEIGHTS, tmp_path, stack="torch")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert_as_measured(done.stdout, trace, "checkpoint", "load.weights", "data")
@@ -462,7 +461,6 @@ def test_what_is_mapped_is_read_as_a_module_takes_it_over(tmp_path: Path, suffix
 
 @pytest.mark.torch
 def test_an_optimizers_state_is_taken_over_and_what_fails_to_ends_its_phase(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     done = program.run(TAKEN_OVER, tmp_path, stack="torch")
     trace = coldstep.load(tmp_path / "run.pftrace")
     assert "Error(s) in loading state_dict for Linear" in done.stdout

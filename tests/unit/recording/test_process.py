@@ -372,7 +372,6 @@ def test_a_process_that_a_look_met_while_it_started_keeps_what_its_start_told(
 
 @pytest.mark.torch
 def test_inductors_compilers_are_workers(tmp_path: Path, engine: ModuleType) -> None:
-    pytest.importorskip("torch")
     program.run(INDUCTOR, tmp_path, env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}, stack="torch")
     path = tmp_path / "t.pftrace"
     trace = coldstep.load(path)
@@ -400,7 +399,6 @@ def test_inductors_compilers_are_workers(tmp_path: Path, engine: ModuleType) -> 
 
 @pytest.mark.torch
 def test_a_compiler_that_was_killed_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\nkill -9 $$\n")
     compiler.chmod(0o755)
