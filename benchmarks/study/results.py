@@ -107,7 +107,7 @@ def rows(found: Swept) -> Iterator[dict[str, object]]:
             "until_steady_ns": point.until_steady_ns,
             "steady_ns": steady,
             "cpu_ns": record.cpu_ns,
-            "eager_over_compiled": round(record.eager_ns / steady, 2) if record.eager_ns and steady else None,
+            "eager_over_compiled": float(f"{record.eager_ns / steady:.3g}") if record.eager_ns and steady else None,
             "peak_bytes": point.row.memory_bytes,
             "warm_first_ns": found.warm_ns.get(value),
             "compiles": point.row.compiles,
