@@ -12,7 +12,8 @@ import pytest
 
 import coldstep
 from coldstep.job.job import Job
-from coldstep.job.parts import open_file
+from coldstep.job.parts import head, open_file
+from coldstep.pftrace.reader import Decoder
 
 BIN = Path(sys.executable).parent
 TRACES = Path(__file__).parents[1] / "traces"
@@ -104,6 +105,14 @@ def test_a_job_has_a_bounded_number_of_files(job: Path) -> None:
     path, descriptor = open_file(full, "compiles", None)
     os.close(descriptor)
     assert path == str(job / f"parent-compiles-{os.getpid()}.pftrace")
+
+
+def test_what_begins_as_no_trace_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty.pftrace").write_bytes(b"\x0a\x00" * 10_000)
+    asked: list[bytes] = []
+    monkeypatch.setattr(Decoder, "decode", lambda _, packet: asked.append(packet))
+    assert head(str(tmp_path / "empty.pftrace")) is None
+    assert 0 < len(asked) < 100
 
 
 def test_where_the_root_wrote_nothing_file_is_a_name(job: Path) -> None:

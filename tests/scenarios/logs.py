@@ -26,7 +26,7 @@ LOGGING = {
     "PT_XLA_DEBUG_FILE": "torch_xla.txt",
 }
 """All logs on; the files are in the folder that a program runs in."""
-_AGAIN = """
+READ_AGAIN = """
 import sys
 
 if "torch" in sys.modules:
@@ -115,7 +115,7 @@ class Captured:
 def capture(program: Path, folder: Path) -> Captured:
     """Run `program` under coldstep with all logs on."""
     stack = program.parent.name
-    (folder / "logs_again.py").write_text(_AGAIN)
+    (folder / "logs_again.py").write_text(READ_AGAIN)
     live = scenarios.run(program, folder, LOGGING, settings=["logs_again"])
     traces, report = (folder / LOGGING[key] for key in ("TORCH_TRACE", "PT_XLA_DEBUG_FILE"))
     logs = {TEXT: report if stack == "torch_xla" else folder / f"{stack}-{program.stem}.log"}

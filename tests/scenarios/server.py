@@ -155,6 +155,8 @@ load_what_a_program_loads(sys.argv[2])
 # as Python ends PyTorch's would take its operators apart, 60 ms for each program; what is registered has no public name
 for each in weakref.finalize._registry:  # type: ignore[attr-defined]
     each.atexit = False
+if (guards := sys.modules.get("torch._dynamo.guards")) is not None:  # it writes 32 MB before it times a compile's
+    guards.profile_guard_manager = lambda *_: 0.0
 assert threading.active_count() == 1, threading.enumerate()
 gc.collect()
 gc.freeze()  # a collection in the child looks at what the child made: to look at an object is to copy its page

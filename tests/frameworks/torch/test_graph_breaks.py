@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import program
 import pytest
+from scenarios.logs import READ_AGAIN
 
 import coldstep
 from coldstep.analysis import breaks
@@ -96,13 +95,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
     (package / "__init__.py").write_text(LIBRARY)
     (folder / "model.py").write_text(MODEL)
     (folder / "main.py").write_text(MAIN)
-    subprocess.run(
-        [sys.executable, "-m", "coldstep", "run", "-o", "live.pftrace", "main.py"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(package.parent), "TORCH_TRACE": str(folder / "logs")},
-        check=True,
-        capture_output=True,
-    )
+    (folder / "logs_again.py").write_text(READ_AGAIN)
+    env = {"PYTHONPATH": str(package.parent), "TORCH_TRACE": str(folder / "logs")}
+    words = ["coldstep", "run", "-o", "live.pftrace", "main.py"]
+    program.warm("torch", words, folder, env=env, settings=["logs_again"])
     convert([str(folder / "logs")], str(folder / "log.pftrace"), lambda read, total: None)
     return {name: coldstep.load(folder / f"{name}.pftrace") for name in ("live", "log")}
 

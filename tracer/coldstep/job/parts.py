@@ -176,10 +176,10 @@ def _place(about: Args) -> tuple[int, int, int, str]:
 
 def head(path: str) -> Part | None:
     """The begin of a trace; None of a file that is none."""
-    from coldstep.pftrace.reader import EventRow, TrackRow, rows  # not in each process that a job has
+    from coldstep.pftrace.reader import EventRow, TrackRow, decoded  # not in each process that a job has
 
     try:
-        for number, row in enumerate(rows(path)):
+        for number, (_, row) in enumerate(decoded(path)):
             if isinstance(row, TrackRow) and row.name == layout.MERGED:
                 return Part(path, {"job": "", "file": None})  # whole by itself
             if isinstance(row, EventRow) and row.kind == SLICE_BEGIN and row.category == layout.TRACE:
