@@ -75,6 +75,10 @@ def pytest_collection() -> Generator[None, object, object]:
     """Of what is imported and collected nothing is garbage: to look for some took two seconds of five."""
     gc.disable()
     collected = yield
+    if "PYTEST_XDIST_WORKER" in os.environ and "torch" in sys.modules:  # a worker of many tests
+        from torch._dynamo import guards
+
+        guards.profile_guard_manager = lambda *_: 0.0  # it writes 32 MB in each compile, to time its guards
     gc.enable()
     gc.freeze()
     return collected

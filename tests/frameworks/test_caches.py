@@ -14,6 +14,7 @@ import program
 import pytest
 from cached_runs import CachedRuns, assert_named
 from click.testing import CliRunner
+from scenarios.logs import READ_AGAIN
 
 import coldstep
 from coldstep.analysis.caches.reuse import Program, compared, foretold
@@ -603,9 +604,10 @@ def torch_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(folder: Path, cases: tuple[str, ...], cache: str, **env: str) -> dict[str, Trace]:
     """A process that compiles one case after another: the trace of each."""
-    stack = None if "TORCH_TRACE" in env else "torch"  # which PyTorch reads as it is imported
     env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / cache)}
-    program.run(TORCH.replace("sys.argv[1:]", repr(list(cases))), folder, env=env, timeout=580, stack=stack)
+    (folder / "logs_again.py").write_text(READ_AGAIN)
+    again = ["logs_again"] if "TORCH_TRACE" in env else []  # which PyTorch reads as it is imported
+    program.run(TORCH.replace("sys.argv[1:]", repr(list(cases))), folder, env=env, stack="torch", settings=again)
     return {case: coldstep.load(folder / f"torch-{case}.pftrace") for case in cases}
 
 
