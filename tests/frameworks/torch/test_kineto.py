@@ -307,7 +307,8 @@ print(json.dumps([seen, torch.autograd.profiler._is_profiler_enabled]))
 
 
 def test_ctrl_c_while_a_session_ends_reaches_the_program_and_leaves_no_profiler_on(tmp_path: Path) -> None:
-    assert json.loads(program.run(INTERRUPTED, tmp_path, stack="torch").stdout) == [[1], False]
+    seen, is_on = json.loads(program.run(INTERRUPTED, tmp_path, stack="torch").stdout)
+    assert (len(seen), is_on) == (1, False)  # in which step depends on how soon a busy machine comes to the first
     note, *_ = coldstep.load(tmp_path / "t.pftrace").run.notes
     assert "ended early, as the program was interrupted" in note
 
