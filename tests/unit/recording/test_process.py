@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import re
 import subprocess
@@ -49,7 +50,9 @@ def test_memory_cpu_and_threads_are_curves(path: Path, engine: ModuleType) -> No
     with coldstep.trace(path, collectors=ONLY):
         time.sleep(0.3)
         with coldstep.step():
-            held = bytearray(os.urandom(1)) * (96 * MB)
+            held = mmap.mmap(-1, 96 * MB)  # the heap, after all other tests, might not give it back
+            for at in range(0, len(held), mmap.PAGESIZE):
+                held[at] = 1
             stop = threading.Event()
             thread = threading.Thread(target=stop.wait)
             thread.start()
@@ -59,7 +62,7 @@ def test_memory_cpu_and_threads_are_curves(path: Path, engine: ModuleType) -> No
             stop.set()
             thread.join()
         with coldstep.step():
-            del held
+            held.close()
             time.sleep(0.3)
     trace = coldstep.load(path)
     before, during, _, after, _ = (row.rss_bytes for row in trace.intervals)
