@@ -145,6 +145,14 @@ def _every_word_is_declared(request: pytest.FixtureRequest, monkeypatch: pytest.
     monkeypatch.setattr(loading, "_trace", strict)
 
 
+@pytest.fixture
+def _few_small_programs_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are no answer of their own, however long a busy machine takes for them."""
+    from coldstep.analysis import answers
+
+    monkeypatch.setattr(answers, "_DEAR_NS", 60 * answers._DEAR_NS)
+
+
 @pytest.fixture(scope="session")
 def engine() -> ModuleType:
     """Perfetto's own engine: `engine.query(trace, *sql)`, `engine.assert_clean(trace)`."""

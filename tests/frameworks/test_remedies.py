@@ -14,7 +14,6 @@ from scenarios import warm
 from threads.judge import followed
 
 import coldstep
-from coldstep.analysis import answers
 from coldstep.model import Trace
 
 PROGRAMS = Path(__file__).parents[1] / "remedies"
@@ -112,13 +111,11 @@ _OPENED = {"torch_static_sizes": False, "torch_first_one": False, "torch_warm_si
 """Whether the answer claims that opening a size saves what the recompiles took: three, one and seven of them."""
 
 
+@pytest.mark.usefixtures("_few_small_programs_are_cheap")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=getattr(pytest.mark, name.partition("_")[0])) for name in CURED]
 )
-def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answers, "_DEAR_NS", 60 * answers._DEAR_NS)  # what a few small programs take on a busy machine
+def test_a_remedy_followed_to_the_letter_cures_with_equal_losses(name: str, tmp_path: Path) -> None:
     cause, how, changes = CURED[name]
     program = PROGRAMS / f"{name}.py"
     before = run(program, tmp_path)
@@ -182,8 +179,8 @@ def test_a_remedy_followed_to_the_letter_takes_the_finding_away(name: str, tmp_p
     kind, changes = GONE[name]
     program = PROGRAMS / f"{name}.py"
     before = run(program, tmp_path)
-    answered = {answer.finding for answer in before.trace.answers}
-    finding = next(row for row in before.trace.findings if row.kind == kind and row.id in answered)
+    answers = {answer.finding for answer in before.trace.answers}
+    finding = next(row for row in before.trace.findings if row.kind == kind and row.id in answers)
     [remedy] = [row for row in finding.remedies if row.code]
     assert remedy.changes == changes
     folder = tmp_path / "after"

@@ -11,7 +11,6 @@ import pytest
 from scenarios import warm
 
 import coldstep
-from coldstep.analysis import answers
 from coldstep_viewers.report.terminal import render
 from threads.judge import EIGHTH, FIFTH, FOURTH, NINTH, PROGRAMS, SECOND, SEVENTH, SIXTH, THIRD, answered, header
 
@@ -29,9 +28,9 @@ def stack_of(name: str) -> str:
     return STACKS.get(first, first)
 
 
+@pytest.mark.usefixtures("_few_small_programs_are_cheap")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=getattr(pytest.mark, stack_of(name))) for name in DOZEN])
-def test_the_first_answer_is_the_maintainers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_DEAR_NS", 60 * answers._DEAR_NS)  # what a few small programs take on a busy machine
+def test_the_first_answer_is_the_maintainers(name: str, tmp_path: Path) -> None:
     program = next(path for path in PROGRAMS if path.stem == name)
     shutil.copy(program, tmp_path / "program.py")
     command = ["coldstep", "run", "--no-live", "--device", "off", "-o", "run.pftrace", "program.py"]
